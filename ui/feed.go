@@ -1,0 +1,74 @@
+package ui
+
+import (
+	"context"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// Feed is where a screen's windows come from: the local engine, a replay, or
+// the view of a serve. None of its methods blocks.
+type Feed interface {
+	// Ask replaces the wanted window. Its answer, and a new one whenever
+	// something changed (ten a second at most, and once a second as ages
+	// move), comes out of Windows.
+	Ask(watchdog.Ask)
+	// Windows gives the newest answer; one that was not read is replaced.
+	// It is closed when the feed ends.
+	Windows() <-chan watchdog.Window
+	// Retry asks every source again now.
+	Retry()
+	// About says what is being watched.
+	About() About
+	// Close ends the feed and everything behind it.
+	Close()
+}
+
+// About is what the header says of a feed.
+type About struct {
+	Name     string // context name, "local", "replay FILE"
+	Demo     bool   // a lasting DEMO badge
+	ReadOnly bool
+	Replay   Replay // nil: live
+	Sweeper  string // who settles: "this screen", "serve@host"; empty nobody
+}
+
+// Replay steers a recording.
+type Replay interface {
+	Pause()
+	Resume()
+	Paused() bool
+	Step(n int)
+	SetSpeed(x float64)
+	Speed() float64
+}
+
+// Target names what to open.
+type Target struct {
+	Kind    TargetKind
+	NATS    string // address; empty: as configured; "-" none
+	Redis   string // likewise
+	Context string // name in the configuration
+	File    string // recording
+	Speed   float64
+	Seed    uint64
+	Agents  int
+}
+
+// TargetKind is a kind of place to open.
+type TargetKind uint8
+
+// The kinds of target that the first-run page offers.
+const (
+	TargetConfigured TargetKind = iota // what configuration and environment name
+	TargetDemo
+	TargetBus // embedded servers for local agents, and attached to them
+	TargetRecording
+)
+
+// Host opens feeds: the wiring, seen from the screen. Open may take long and
+// runs off the screen's goroutine.
+type Host interface {
+	Open(ctx context.Context, t Target) (Feed, error)
+	Contexts() []string
+}

@@ -1,0 +1,232 @@
+package watchdog
+
+import "time"
+
+// Candidate is what a filter or a sort key sees of one session. Its byte slices
+// point into the store and are valid during the call only.
+type Candidate struct {
+	ID, Task, State, Host, Agent []byte
+
+	Generation Generation
+	Verdict    Verdict
+	Attention  Attention
+	For        time.Duration // since the verdict began
+	BeatAge    time.Duration // -1 unknown
+	WorkAge    time.Duration // age of work if WorkKnown, else of the last visible change; -1 unknown
+	WorkKnown  bool
+	Uptime     time.Duration // -1 unknown
+	Credits    float64       // NaN unknown
+	Waiting    Wait
+	Sources    SourceSet // that carried its generation
+}
+
+// Key is a sort key: Num first, then Text; the id breaks ties.
+type Key struct {
+	Num  float64
+	Text string
+}
+
+// Ask is the one window that a screen or a command wants to see. A zero Height
+// asks for the counts alone; a negative one for every match.
+type Ask struct {
+	Seq           uint64                // comes back in the answer
+	Match         func(*Candidate) bool // nil matches all
+	Sort          func(*Candidate) Key  // nil: what needs attention first, the rest by id
+	Invert        bool
+	OnlyAttention bool
+	KeepEnded     bool // good ends older than CompletedLinger too
+
+	Anchor ID  // the window is placed so that this session stays visible; "" none
+	Offset int // wanted first row; moved to keep Anchor visible
+	Height int
+
+	Focus ID // session that Window.Focus explains; "" none
+}
+
+// Window is the answer: a copy that nobody else writes.
+type Window struct {
+	AskSeq  uint64
+	Now     Instant
+	Started Instant // when the engine began to watch
+
+	Fleet  Fleet
+	Links  []Link // configured sources in display order
+	Self   Self
+	Groups []Group      // correlated silences, newest first
+	Events []Transition // the fleet's latest, newest first
+
+	Rows    []Row
+	Offset  int // of Rows[0] in the matched order
+	Matched int
+	Total   int // sessions known
+	Anchor  int // position of Ask.Anchor in the matched order; -1 not there
+
+	// NextAttention and PrevAttention are the ids that "n" and "N" lead to from
+	// the anchor, around the end; "" if nothing needs attention.
+	NextAttention, PrevAttention ID
+
+	Focus *Detail // nil: no such session
+}
+
+// Fleet counts sessions.
+type Fleet struct {
+	ByVerdict [VerdictCount]int
+	Live      int // not ended
+	NeedYou   int // counted ranks of attention
+	Human     int // human waits that need attention
+	Overdue   int
+	// Assessed of Live are those whose work can be judged already: WORK known,
+	// a visible change seen, or watched for a whole stall timeout.
+	Assessed int
+	// LastTrouble is the Mono of the last moment at which something needed
+	// attention; negative: never.
+	LastTrouble time.Duration
+	LateBeats   uint64 // beats of ended or overtaken executions
+}
+
+// Link is a configured source and how well we see it.
+type Link struct {
+	Source  Source
+	Phase   LinkPhase
+	Address string
+	Origin  string
+	Detail  string
+	Attempt int
+	NextTry time.Duration // from now; 0 none planned
+	Warning string
+
+	Sighted       bool
+	Reason        string        // why not sighted
+	Since         time.Duration // duration of the present sight or blindness
+	LastTrip      time.Duration // age of the last round trip; -1 never
+	RTT           time.Duration
+	Keys          int
+	Beats         uint64 // accepted from it
+	Dropped       uint64
+	Refused       [RefusalCount]uint64
+	Fields        uint64 // optional fields dropped
+	LastRefusal   Refusal
+	LastRefusalID string
+}
+
+// RefusedTotal sums the refusals of every kind.
+func (l Link) RefusedTotal() uint64 {
+	var n uint64
+	for _, c := range l.Refused {
+		n += c
+	}
+	return n
+}
+
+// Self is how well the observer itself does.
+type Self struct {
+	Lag       time.Duration // lateness of the last tick
+	Score     int           // 0 healthy; deadlines x (1 + Score)
+	Drops     uint64
+	Coalesced uint64 // beats merged in our own queue; nothing is lost by it
+	Shed      uint64 // unknown ids beyond the limits
+	Queue     int
+	Beats     uint64
+	Suspended time.Duration // total time this machine slept while we watched
+}
+
+// Group is a correlated silence: many that stopped together.
+type Group struct {
+	N       int
+	Of      int           // live at that time
+	Began   time.Duration // Mono
+	HeldFor time.Duration // from now; negative: until they beat again or an operator releases it
+	Shared  string        // "all on eu2-*", "all NATS only" ...; empty unknown
+	Members []ID          // at most 100
+}
+
+// Transition is one change of a verdict.
+type Transition struct {
+	ID         ID
+	Generation Generation
+	From, To   Verdict
+	New        bool // first sight: From means nothing
+	At         Instant
+	Text       string
+}
+
+// Row is one line of the table.
+type Row struct {
+	ID         ID
+	Generation Generation
+	Verdict    Verdict
+	Attention  Attention
+	For        time.Duration // since the verdict began, as far as we saw
+	State      string        // as published
+	BeatAge    time.Duration // -1 unknown
+	BeatKind   AgeKind
+	WorkAge    time.Duration // -1 unknown; see WorkKnown
+	WorkKnown  bool          // false: WorkAge is the age of the last visible change
+	WorkBound  bool          // WorkAge is a lower bound: no change was seen since we watch
+	Uptime     time.Duration // -1 unknown
+	Credits    float64       // NaN none
+	Task       string
+	Waiting    Wait
+	WaitMax    time.Duration // capped maximum of the wait; 0 none
+	Overdue    bool
+	Agent      string
+	Host       string
+	Sources    SourceSet // that carried this generation
+	Seeing     SourceSet // that see it now
+	Why        string    // Evidence.Text
+	Progress   Progress
+}
+
+// Progress is read from a task such as "chunk 47/200".
+type Progress struct {
+	Known     bool
+	Done, Of  int64
+	PerMinute float64       // NaN unknown
+	ETA       time.Duration // -1 unknown
+	WasPerMin float64       // before the last change stopped; NaN unknown
+}
+
+// HistoryPoints is the length of the history rings; HistoryStep the time that
+// one point covers: 10 minutes in all.
+const (
+	HistoryPoints = 60
+	HistoryStep   = 10 * time.Second
+)
+
+// Detail is everything about one session.
+type Detail struct {
+	Row
+	Evidence Evidence
+
+	BootID       string
+	Seq          int64 // -1 not given
+	PID          int64
+	Message      string
+	Cadence      time.Duration // 0 unknown
+	CadenceFrom  string        // declared, override, learned, unknown
+	StallTimeout time.Duration
+	StallFrom    string        // declared, override, policy
+	Interval     time.Duration // published; 0 not
+	LoopLag      time.Duration // -1 not given
+	FirstSeen    time.Duration // age of our first sight of it
+	Watched      time.Duration // of this generation
+	LateBeats    uint64
+	TaskSince    time.Duration // age of the last change of the task; -1 none seen
+
+	BurnPerMin    float64       // credits per minute, NaN unknown
+	WasBurnPerMin float64       // before the last work; NaN unknown
+	CreditsLeft   time.Duration // until they run out at this burn; -1 unknown
+
+	// Beats and Work hold one count (0 to 15) for each HistoryStep, oldest
+	// first; HistorySince is how much of it we watched.
+	Beats, Work  [HistoryPoints]uint8
+	HistorySince time.Duration
+
+	Can Can
+}
+
+// Can says which actions are possible, and why not.
+type Can struct {
+	Stop, Kill, Expire, Restart, Dump bool
+	WhyNot                            string
+}
