@@ -1,0 +1,76 @@
+package embedded
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// say sends one inline command and returns the first line of the answer.
+func say(t *testing.T, addr, command string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	words := strings.Fields(command)
+	fmt.Fprintf(conn, "*%d\r\n", len(words))
+	for _, w := range words {
+		fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(w), w)
+	}
+	conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+func TestRedisExpiresKeysInRealTime(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	r, err := StartRedis(RedisOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got := say(t, r.Addr(), "SET k v PX 300"); got != "+OK" {
+		t.Fatalf("SET answered %q", got)
+	}
+	if got := say(t, r.Addr(), "EXISTS k"); got != ":1" {
+		t.Fatalf("the key is gone at once: %q", got)
+	}
+	for deadline := time.Now().Add(10 * time.Second); say(t, r.Addr(), "EXISTS k") != ":0"; {
+		if time.Now().After(deadline) {
+			t.Fatal("a key of 300 ms is still there after 10 s")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestRedisRefusesATakenPort(t *testing.T) {
+	r, err := StartRedis(RedisOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	_, port, _ := net.SplitHostPort(r.Addr())
+	var n int
+	fmt.Sscan(port, &n)
+	if _, err := StartRedis(RedisOptions{Port: n}); err == nil || !strings.Contains(err.Error(), "choose another port") {
+		t.Fatalf("second server on one port: %v", err)
+	}
+	if _, err := StartRedis(RedisOptions{Port: 70000}); err == nil {
+		t.Fatal("port 70000 was accepted")
+	}
+	if !strings.HasPrefix(r.URL(), "redis://127.0.0.1:") {
+		t.Fatalf("URL %q is not on loopback", r.URL())
+	}
+	r.Close()
+	r.Close()
+}
