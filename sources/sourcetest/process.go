@@ -1,0 +1,135 @@
+//go:build unix
+
+package sourcetest
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// RealBinary finds a real server. The test is skipped without it, and fails
+// where SESSIONWATCH_TEST_REAL=1 demands it.
+func RealBinary(t testing.TB, name string) string {
+	t.Helper()
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	for _, dir := range []string{"/usr/sbin", "/usr/local/sbin"} { // often not in an ordinary user's PATH
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return path
+		}
+	}
+	if os.Getenv("SESSIONWATCH_TEST_REAL") == "1" {
+		t.Fatalf("%s is not installed, and SESSIONWATCH_TEST_REAL=1 demands it", name)
+	}
+	t.Skipf("%s is not installed", name)
+	return ""
+}
+
+// FreePort gives a loopback port that was free a moment ago.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// Process is a server that runs as a process of its own and is ended with the
+// test.
+type Process struct {
+	path string
+	args []string
+	port int
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	exited chan struct{}
+	output bytes.Buffer
+}
+
+// StartProcess starts a server and waits until its port takes connections.
+func StartProcess(t testing.TB, path string, port int, args ...string) *Process {
+	t.Helper()
+	p := &Process{path: path, args: args, port: port}
+	p.Restart(t)
+	t.Cleanup(func() {
+		p.Resume(t)
+		p.Kill(t)
+	})
+	return p
+}
+
+// Restart starts the process again after Kill.
+func (p *Process) Restart(t testing.TB) {
+	t.Helper()
+	p.mu.Lock()
+	p.output.Reset()
+	cmd := exec.Command(p.path, p.args...)
+	cmd.Stdout, cmd.Stderr = &p.output, &p.output
+	exited := make(chan struct{})
+	if err := cmd.Start(); err != nil {
+		p.mu.Unlock()
+		t.Fatalf("%s does not start: %v", p.path, err)
+	}
+	p.cmd, p.exited = cmd, exited
+	p.mu.Unlock()
+	go func() {
+		_ = cmd.Wait()
+		close(exited)
+	}()
+	ended := func() bool {
+		select {
+		case <-exited:
+			return true
+		default:
+			return false
+		}
+	}
+	up := Eventually(10*time.Second, func() bool {
+		c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)), time.Second)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil || ended()
+	})
+	if ended() {
+		t.Fatalf("%s ended at once:\n%s", p.path, p.output.String())
+	}
+	if !up {
+		t.Fatalf("%s does not listen on port %d", p.path, p.port)
+	}
+}
+
+// Kill ends it with SIGKILL and waits until it is gone.
+func (p *Process) Kill(t testing.TB) {
+	t.Helper()
+	p.signal(syscall.SIGKILL)
+	<-p.exited
+}
+
+// Pause stops it with SIGSTOP; its sockets stay open and nobody answers.
+func (p *Process) Pause(t testing.TB) { t.Helper(); p.signal(syscall.SIGSTOP) }
+
+// Resume continues it with SIGCONT.
+func (p *Process) Resume(t testing.TB) { t.Helper(); p.signal(syscall.SIGCONT) }
+
+// Reload asks it to read its configuration again, with SIGHUP.
+func (p *Process) Reload(t testing.TB) { t.Helper(); p.signal(syscall.SIGHUP) }
+
+func (p *Process) signal(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.cmd.Process.Signal(s)
+}
