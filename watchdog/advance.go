@@ -1,0 +1,345 @@
+package watchdog
+
+import "time"
+
+// lateTick is a tick that came so late that we must doubt ourselves; stopTick
+// one so late that we saw nothing meanwhile (SIGSTOP, a starved process).
+const (
+	lateTick = 500 * time.Millisecond
+	stopTick = 2 * time.Second
+	// healthStep is how long ticks must be on time before the score falls by one.
+	healthStep = 10 * time.Second
+	// suspendGap is by how much the boot clock must run ahead in one step to be a suspend.
+	suspendGap = time.Second
+)
+
+// health scores how far we may trust ourselves, after memberlist's awareness.
+type health struct {
+	score    int
+	lag      time.Duration
+	lastLate time.Duration // Mono of the last late tick, or of the last step down
+	forgetAt uint32        // where forgetOne goes on
+}
+
+// apply takes in one event.
+func (t *Tracker) apply(ev Event) {
+	switch e := ev.(type) {
+	case Ticked:
+		t.advance(e.Now, e.Late)
+	case SourceAdded:
+		t.configure(e.Source)
+	case LinkChanged:
+		t.linkChanged(e)
+	case RoundTrip:
+		s := t.configure(e.Source)
+		if e.At > s.lastTrip {
+			s.lastTrip = e.At
+			s.link.RTT, s.link.Keys = e.At-e.Sent, e.Keys
+		}
+		t.updateSight(max(t.now.Mono, e.At))
+	case Denied:
+		s := t.configure(e.Source)
+		s.denied, s.deniedAt = e.Reason, e.At
+		t.updateSight(max(t.now.Mono, e.At))
+	case Dropped:
+		s := t.configure(e.Source)
+		s.link.Dropped += e.Count
+		t.drops += e.Count
+		s.dropAt, s.dropUntil = e.At, e.At+t.policy.HeartbeatInterval
+		t.updateSight(max(t.now.Mono, e.At))
+	case Refused:
+		t.refused(e)
+	case StoreChanged:
+		t.configure(e.Source).storeAt = e.At
+	case KeyGone:
+		t.keyGone(e)
+	case KeyBack:
+		t.keyBack(e)
+	case TerminalSeen:
+		t.terminalSeen(e)
+	case Supervised:
+		t.onSide(e.ID, e.Generation, func(sd *side) { sd.supervised = e }, e.At)
+	case Wedged:
+		t.onSide(e.ID, e.Generation, func(sd *side) {
+			sd.wedgedAt = never
+			if e.Wedged {
+				sd.wedgedAt = e.At
+			}
+		}, e.At)
+	}
+}
+
+// configure marks a source as configured.
+func (t *Tracker) configure(src Source) *sight {
+	s := &t.sights[src]
+	if !s.configured {
+		s.configured = true
+		s.changed = t.now.Mono
+		s.link.Source = src
+		t.updateMasks(t.now.Mono)
+	}
+	return s
+}
+
+func (t *Tracker) linkChanged(e LinkChanged) {
+	l := &t.configure(e.Source).link
+	l.Phase, l.Detail, l.Attempt, l.Warning = e.Phase, e.Detail, e.Attempt, e.Warning
+	if e.Address != "" {
+		l.Address, l.Origin = e.Address, e.Origin
+	}
+	t.sights[e.Source].nextTry = e.NextTry
+}
+
+func (t *Tracker) refused(e Refused) {
+	l := &t.configure(e.Source).link
+	for i, c := range e.Counts {
+		l.Refused[i] += c
+		if c > 0 {
+			l.LastRefusal, l.LastRefusalID = e.Last, e.LastID
+		}
+	}
+	l.Fields += e.Fields
+}
+
+func (t *Tracker) keyGone(e KeyGone) {
+	n, ok := t.store.find([]byte(e.ID))
+	if !ok {
+		return
+	}
+	r := t.store.at(n)
+	if r.flags&flagKeyHeld == 0 {
+		return
+	}
+	sd := t.store.needSide(r)
+	if r.keyPolls == 0 {
+		sd.keyGoneAt, r.natsRunning = e.At, 0
+		// A beat that came after the last sight of the key counts already.
+		if t.mono(r.lastBy[SourceNATS]) > e.LastSeen && r.pub == StateRunning {
+			r.natsRunning = 1
+		}
+	}
+	sd.keySeen = e.LastSeen
+	r.keyPolls = uint8(min(max(e.Polls, int(r.keyPolls), 1), 2))
+	t.look(n, r, max(t.now.Mono, e.At), false)
+}
+
+func (t *Tracker) keyBack(e KeyBack) {
+	n, ok := t.store.find([]byte(e.ID))
+	if !ok {
+		return
+	}
+	r := t.store.at(n)
+	r.keyPolls, r.natsRunning = 0, 0
+	sd := t.store.needSide(r)
+	sd.keySeen, sd.keyGoneAt = e.At, never
+	t.look(n, r, max(t.now.Mono, e.At), false)
+}
+
+func (t *Tracker) terminalSeen(e TerminalSeen) {
+	t.onSide(e.ID, e.Generation, func(sd *side) { sd.terminal = e }, e.At)
+}
+
+// onSide changes the side record of a known generation and looks at it again.
+// What concerns an older or a newer generation is not this record's.
+func (t *Tracker) onSide(id ID, g Generation, change func(*side), at time.Duration) {
+	n, ok := t.store.find([]byte(id))
+	if !ok {
+		return
+	}
+	r := t.store.at(n)
+	if g != 0 && r.generation != 0 && g != r.generation {
+		return
+	}
+	change(t.store.needSide(r))
+	t.look(n, r, max(t.now.Mono, at), false)
+}
+
+// advance moves the clocks to now and does what became due.
+func (t *Tracker) advance(now Instant, late time.Duration) {
+	before := t.now
+	now.Mono = max(now.Mono, before.Mono)
+	slept := (now.Boot - before.Boot) - (now.Mono - before.Mono)
+	t.now = now
+	if slept > suspendGap {
+		t.suspended += slept
+		t.ownBlindness(now.Mono, now.Mono)
+		t.changes++
+	}
+	if late > stopTick {
+		t.ownBlindness(now.Mono-late, now.Mono)
+	}
+	t.updateHealth(now.Mono, late)
+	if t.updateSight(now.Mono) {
+		t.changes++
+	}
+	t.wheel.advance(uint32(max(now.Mono-t.epoch.Mono, 0)/tickLength), t.fire)
+	t.takeUnparked()
+}
+
+// updateHealth raises the score with each late tick and lowers it when ticks
+// have been on time for a while.
+func (t *Tracker) updateHealth(now, late time.Duration) {
+	h := &t.health
+	h.lag = late
+	switch {
+	case late > lateTick:
+		h.score = min(h.score+1, MaxHealthScore)
+		h.lastLate = now
+		t.changes++
+	case h.score > 0 && now-h.lastLate >= healthStep:
+		h.score--
+		h.lastLate = now
+		t.changes++
+	}
+}
+
+// fire looks at a record whose wheel entry is due.
+func (t *Tracker) fire(n, tick uint32) {
+	r := t.store.at(n)
+	if r.birth == 0 || r.sched != tick {
+		return // an older entry: the record is entered elsewhere
+	}
+	r.sched = 0
+	t.look(n, r, t.now.Mono, false)
+}
+
+// unpark puts the sessions that wait for the sight of set back on the list of
+// those to look at.
+func (t *Tracker) unpark(set SourceSet) {
+	t.unparks = append(t.unparks, t.parked[set]...)
+	t.parked[set] = nil
+}
+
+func (t *Tracker) takeUnparked() {
+	n := min(len(t.unparks), maxFires)
+	for _, rec := range t.unparks[:n] {
+		r := t.store.at(rec)
+		if r.birth != 0 && r.flags&flagParked != 0 {
+			t.look(rec, r, t.now.Mono, false)
+		}
+	}
+	t.unparks = t.unparks[n:]
+	if len(t.unparks) == 0 {
+		t.unparks = nil
+	}
+}
+
+// look judges a record and enters its next deadline.
+func (t *Tracker) look(n uint32, r *record, now time.Duration, first bool) {
+	sd := t.store.sideOf(r)
+	f := t.facts(n, r, sd)
+	th := t.thresholdsOf(r, sd)
+	v := t.view()
+	d := decide(&f, &th, &v, now)
+	if d.verdict == Unknown {
+		// Shown by the lens from the blindness itself; the session's own verdict
+		// stays, and its deadlines wait for sight.
+		if r.flags&flagParked == 0 {
+			r.flags |= flagParked
+			t.parked[r.carried] = append(t.parked[r.carried], n)
+		}
+		if first {
+			t.setVerdict(n, r, decision{verdict: Running, rule: ruleRunning, since: never}, now, true)
+		}
+		return
+	}
+	r.flags &^= flagParked
+	t.setVerdict(n, r, d, now, first)
+	if d.next == forever {
+		return
+	}
+	tick := tickAfter(d.next, t.epoch.Mono)
+	if r.sched != 0 && r.sched <= tick {
+		return
+	}
+	r.sched = t.wheel.put(n, tick)
+}
+
+// setVerdict stores a verdict and tells what changed.
+func (t *Tracker) setVerdict(n uint32, r *record, d decision, now time.Duration, first bool) {
+	since := d.since
+	if since == never || since > now {
+		since = now
+	}
+	waited := time.Duration(0)
+	if d.verdict == Waiting {
+		waited = now - since
+	}
+	attention := attentionOf(d.verdict, d.rule, r.wait, waited)
+	from := r.verdict
+	if !first && from == d.verdict && r.rule == d.rule && r.attention == attention {
+		return
+	}
+	if !first {
+		t.count(r, -1)
+	}
+	if first || from != d.verdict {
+		r.since = t.moment(since)
+	}
+	r.verdict, r.rule, r.attention = d.verdict, d.rule, attention
+	t.count(r, +1)
+	t.changes++
+	if first || from != d.verdict {
+		if !first && from == Silent {
+			t.leftSilence(n, now)
+		}
+		if d.verdict == Silent {
+			t.wentSilent(n, since)
+		}
+		t.changed(n, r, from, since, first)
+	}
+}
+
+// count keeps the totals that are not worth a scan.
+func (t *Tracker) count(r *record, by int) {
+	if !r.verdict.Ended() {
+		t.live += by
+	}
+	if r.attention.Counted() {
+		t.trouble += by
+		t.lastTrouble = t.now.Mono
+	}
+}
+
+func (t *Tracker) changed(n uint32, r *record, from Verdict, since time.Duration, first bool) {
+	if first && r.verdict == Running {
+		return // a fleet that is seen for the first time is no news
+	}
+	tr := Transition{ID: ID(t.store.idOf(r)), Generation: r.generation, From: from, To: r.verdict, New: first, At: t.instantAt(since)}
+	if len(t.effects) < eventsKept { // words for those that can be shown; thousands at once cannot
+		sd := t.store.sideOf(r)
+		f := t.facts(n, r, sd)
+		th := t.thresholdsOf(r, sd)
+		v := t.view()
+		d := decide(&f, &th, &v, t.now.Mono)
+		tr.Text = sentence(&d, &f, &th, &v, t.now.Mono)
+	}
+	t.effects = append(t.effects, Changed{tr})
+}
+
+// eventRing keeps the latest transitions.
+type eventRing struct {
+	ring []Transition
+	at   int
+}
+
+const eventsKept = 256
+
+func (e *eventRing) push(tr Transition) {
+	if len(e.ring) < eventsKept {
+		e.ring = append(e.ring, tr)
+		return
+	}
+	e.ring[e.at] = tr
+	e.at = (e.at + 1) % eventsKept
+}
+
+// latest gives up to n transitions, newest first.
+func (e *eventRing) latest(n int) []Transition {
+	n = min(n, len(e.ring))
+	out := make([]Transition, 0, n)
+	for i := range n {
+		out = append(out, e.ring[(e.at+len(e.ring)-1-i)%len(e.ring)])
+	}
+	return out
+}

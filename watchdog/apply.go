@@ -1,0 +1,309 @@
+package watchdog
+
+import (
+	"bytes"
+	"math"
+	"time"
+)
+
+// applyBeat takes in one beat.
+func (t *Tracker) applyBeat(b *Beat) {
+	t.now.Mono = max(t.now.Mono, b.Received)
+	t.configure(b.Source)
+	n, known := t.store.find(b.ID)
+	if !known {
+		var ok bool
+		if n, ok = t.admit(b); !ok {
+			return
+		}
+	}
+	t.beats++
+	t.sights[b.Source].link.Beats++
+	r := t.store.at(n)
+	recheck := !known
+	if known {
+		switch t.place(r, t.store.sideOf(r), b) {
+		case placeLate:
+			t.late++
+			t.store.needSide(r).lateBeats++
+			return
+		case placeLeftover:
+			return
+		case placeRepeat:
+			t.carry(r, b)
+			if r.verdict != Running {
+				t.look(n, r, b.Received, false)
+			}
+			return
+		case placeNew:
+			t.begin(r, b)
+			recheck = true
+		case placeCurrent:
+		}
+	}
+	recheck = t.learn(r, b) || recheck
+	recheck = t.published(r, b) || recheck
+	recheck = t.optional(r, b) || recheck
+	t.visible(r, b, known)
+	t.beatAt(r, b)
+	if recheck || r.verdict != Running || r.flags&flagParked != 0 {
+		t.look(n, r, b.Received, !known)
+	}
+}
+
+// carry notes that a source carries the session, now.
+func (t *Tracker) carry(r *record, b *Beat) {
+	r.carried |= b.Source.Set()
+	if b.Source <= SourceRedis {
+		r.lastBy[b.Source] = max(r.lastBy[b.Source], t.moment(b.Received))
+	}
+	if b.Source != SourceRedis {
+		return
+	}
+	r.keyPolls, r.natsRunning = 0, 0
+	r.flags |= flagKeyHeld
+	if sd := t.store.sideOf(r); sd != nil {
+		sd.keySeen, sd.keyGoneAt = b.Received, never
+	}
+}
+
+// beatAt moves the BEAT clock.
+func (t *Tracker) beatAt(r *record, b *Beat) {
+	t.carry(r, b)
+	r.lastBeat = max(r.lastBeat, b.Received)
+	step := stepOf(b.Received - t.epoch.Mono)
+	r.ring.roll(step)
+	bump(&r.ring.beats, step)
+	r.flags &^= flagAgeEstimated | flagAgeUnknown
+	switch b.AgeKind {
+	case AgeEstimated:
+		r.flags |= flagAgeEstimated
+		t.store.needSide(r).estimatedAge = b.Age
+	case AgeUnknown:
+		r.flags |= flagAgeUnknown
+	case AgeExact:
+	}
+}
+
+// learn takes the gap to the beat before, of the first source that carries the
+// session, so that two copies of one beat are not taken for two beats.
+func (t *Tracker) learn(r *record, b *Beat) (changed bool) {
+	first := b.Source
+	for _, src := range AllSources() {
+		if r.carried.Has(src) {
+			first = min(first, src)
+			break
+		}
+	}
+	if b.Source != first || b.AgeKind != AgeExact || r.lastBeat == never {
+		return false
+	}
+	last := r.lastBeat
+	if b.Source <= SourceRedis {
+		by := t.mono(r.lastBy[b.Source])
+		if by == never {
+			return false
+		}
+		if by < last || by-last >= tickLength {
+			last = by // the last beat came by another source
+		}
+	}
+	if r.flags&(flagAgeEstimated|flagAgeUnknown) != 0 || b.Received <= last {
+		return false
+	}
+	before := learnedCadence(&r.gaps, r.gapN)
+	copy(r.gaps[1:], r.gaps[:gapCount-1])
+	r.gaps[0] = packGap(b.Received - last)
+	r.gapN = min(r.gapN+1, gapCount)
+	return learnedCadence(&r.gaps, r.gapN) != before
+}
+
+// published takes what every producer sends, except what can be seen to change.
+func (t *Tracker) published(r *record, b *Beat) (recheck bool) {
+	if b.Uptime >= 0 {
+		r.uptime = uint32(min(b.Uptime, math.MaxUint32))
+		r.flags |= flagUptime
+		start := t.moment(b.Received - b.Age - time.Duration(min(b.Uptime, math.MaxInt32))*time.Second)
+		if r.lastBeat == never || r.start > start {
+			r.start = start // the earliest estimate is the nearest: uptime is floored
+		}
+	}
+	if b.Generation != 0 && r.generation == 0 {
+		r.generation = b.Generation
+	}
+	if b.State != r.pub || r.lastBeat == never {
+		r.pub = b.State
+		r.stateAt = t.moment(b.Received - b.Age)
+		recheck = true
+	}
+	if b.State == StateOther {
+		r.state = t.store.text.put(r.state, b.StateText)
+	} else if r.state != 0 {
+		r.state = t.store.text.put(r.state, nil)
+	}
+	ended := b.State == StateCompleted || b.State == StateError
+	if was := r.flags&flagEndedByBeat != 0; ended != was {
+		recheck = true
+		r.flags ^= flagEndedByBeat
+		if ended {
+			t.store.needSide(r).endedAt = b.Received - b.Age
+		}
+	}
+	if b.Source == SourceNATS && b.State == StateRunning && r.keyPolls > 0 {
+		r.natsRunning = min(r.natsRunning+1, 2)
+		recheck = true
+	}
+	return recheck
+}
+
+// optional takes the fields that a guard adds.
+func (t *Tracker) optional(r *record, b *Beat) (recheck bool) {
+	if b.Idle >= 0 {
+		recheck = t.work(r, b)
+	}
+	if r.side == 0 && !b.hasOptional() {
+		return recheck
+	}
+	sd := t.store.needSide(r)
+	set := func(have *string, now []byte) {
+		if len(now) > 0 && *have != string(now) {
+			*have = string(now)
+		}
+	}
+	if len(b.BootID) > 0 && sd.boot != string(b.BootID) {
+		sd.boot, sd.seq = string(b.BootID), -1
+	}
+	set(&sd.host, b.Host)
+	set(&sd.agent, b.Agent)
+	if sd.message != string(b.Message) {
+		sd.message = string(b.Message)
+	}
+	if b.Seq >= 0 {
+		sd.seq = b.Seq
+	}
+	if b.PID > 0 {
+		sd.pid = b.PID
+	}
+	if b.Interval > 0 && b.Interval != sd.interval {
+		sd.interval, recheck = b.Interval, true
+	}
+	if b.StallTimeout > 0 && b.StallTimeout != sd.stallTimeout {
+		sd.stallTimeout, recheck = b.StallTimeout, true
+	}
+	if b.LoopLag != sd.loopLag {
+		recheck = recheck || max(b.LoopLag, sd.loopLag) > t.policy.LoopLagLimit
+		sd.loopLag = b.LoopLag
+	}
+	return t.waits(r, sd, b) || recheck
+}
+
+func (b *Beat) hasOptional() bool {
+	return len(b.BootID) > 0 || len(b.Host) > 0 || len(b.Agent) > 0 || len(b.Message) > 0 || b.Seq >= 0 || b.PID > 0 ||
+		b.Interval > 0 || b.StallTimeout > 0 || b.LoopLag >= 0 || b.WaitingFor != WaitNone
+}
+
+// waits follows a declared wait. Its end counts as activity: nobody works
+// while waiting.
+func (t *Tracker) waits(r *record, sd *side, b *Beat) (recheck bool) {
+	if b.WaitingFor == WaitNone {
+		if r.wait != WaitNone {
+			r.wait, recheck = WaitNone, true
+			r.lastWork = max(r.lastWork, b.Received)
+			r.lastChange = t.moment(b.Received)
+		}
+		return recheck
+	}
+	if r.wait != b.WaitingFor {
+		sd.waitSince, recheck = b.Received-b.Age, true
+	}
+	if sd.waitMax != b.WaitingMax {
+		sd.waitMax, recheck = b.WaitingMax, true
+	}
+	r.wait = b.WaitingFor
+	return recheck
+}
+
+// activityGrain is how much newer an activity must be to count as another:
+// less is the jitter of one that was reported twice.
+const activityGrain = 250 * time.Millisecond
+
+// work moves the WORK clock: the publisher told the age of its last activity.
+func (t *Tracker) work(r *record, b *Beat) (recheck bool) {
+	at := b.Received - b.Age - b.Idle
+	if r.flags&flagWorkKnown == 0 {
+		r.flags |= flagWorkKnown
+		r.lastWork = max(r.lastWork, at)
+		return true
+	}
+	if at <= r.lastWork {
+		return false
+	}
+	if at-r.lastWork > activityGrain {
+		step := stepOf(at - t.epoch.Mono)
+		now := stepOf(b.Received - t.epoch.Mono)
+		r.ring.roll(now)
+		if now-step < HistoryPoints {
+			bump(&r.ring.work, step)
+		}
+	}
+	r.lastWork = at
+	return false
+}
+
+// visible notes what anybody can see change: task, credits and state. For a
+// five-field producer it is all that tells of work.
+func (t *Tracker) visible(r *record, b *Beat, known bool) {
+	first := r.lastBeat == never
+	changed := !first && r.stateAt == t.moment(b.Received-b.Age)
+	if old := t.store.text.get(r.task); !bytes.Equal(old, b.Task) {
+		changed = true
+		t.progress(r, b)
+		r.task = t.store.text.put(r.task, b.Task)
+	}
+	if b.HasCredits() && b.Credits != r.credits {
+		changed = true
+		t.spend(r, b)
+	} else if !b.HasCredits() && !math.IsNaN(r.credits) {
+		changed = true
+		r.credits, r.creditAt, r.burn = math.NaN(), noMoment, float32(math.NaN())
+	}
+	if len(b.Task) > 0 || b.HasCredits() {
+		r.flags |= flagShown
+	}
+	if first || !changed || !known {
+		return
+	}
+	r.flags |= flagChanged
+	r.lastChange = t.moment(b.Received)
+	if r.flags&flagWorkKnown == 0 {
+		step := stepOf(b.Received - t.epoch.Mono)
+		r.ring.roll(step)
+		bump(&r.ring.work, step)
+	}
+}
+
+// progress follows tasks like "chunk 47/200".
+func (t *Tracker) progress(r *record, b *Beat) {
+	done, of, ok := progressOf(b.Task)
+	at := t.moment(b.Received - b.Age)
+	switch {
+	case !ok:
+		return // keeps the rate for the next counted task
+	case of != r.of || done < r.done || r.doneAt == noMoment:
+		r.rate = float32(math.NaN())
+	case done > r.done:
+		r.rate = blend(r.rate, float64(done-r.done), t.mono(at)-t.mono(r.doneAt))
+	default:
+		return
+	}
+	r.done, r.of, r.doneAt = done, of, at
+}
+
+// spend follows the credits: a smaller balance is burn, a larger a top-up.
+func (t *Tracker) spend(r *record, b *Beat) {
+	at := t.moment(b.Received - b.Age)
+	if r.creditAt != noMoment && b.Credits < r.credits {
+		r.burn = blend(r.burn, r.credits-b.Credits, t.mono(at)-t.mono(r.creditAt))
+	}
+	r.credits, r.creditAt = b.Credits, at
+}

@@ -1,0 +1,158 @@
+package watchdog
+
+import (
+	"sort"
+	"time"
+)
+
+// Spell is a stretch of the receiver's monotonic time in which nothing could
+// be seen. An open spell has no end yet.
+type Spell struct {
+	From, To time.Duration
+}
+
+// maxSpells bounds the memory of a Blindness. Older spells are forgotten: at
+// one every 20 s they reach back five hours.
+const maxSpells = 1024
+
+// Blindness is the history of what we could not see, oldest spell first. The
+// zero value saw everything.
+type Blindness struct {
+	spells []Spell
+	open   bool // the last spell has no end yet
+}
+
+// Open reports whether a spell is open now.
+func (b *Blindness) Open() bool { return b.open }
+
+// Since is the begin of the open spell.
+func (b *Blindness) Since() time.Duration {
+	if !b.open {
+		return 0
+	}
+	return b.spells[len(b.spells)-1].From
+}
+
+// Begin opens a spell at from. It may reach back before the present moment,
+// to the last proof of sight, but never before the end of the spell before it.
+func (b *Blindness) Begin(from time.Duration) {
+	if b.open {
+		return
+	}
+	b.push(Spell{From: from, To: from})
+	b.open = true
+}
+
+// End closes the open spell.
+func (b *Blindness) End(at time.Duration) {
+	if !b.open {
+		return
+	}
+	last := &b.spells[len(b.spells)-1]
+	last.To = max(at, last.From)
+	b.open = false
+}
+
+// Add records a spell that is over already. One of no length gives a fresh
+// grace and moves nothing else: the suspend of a machine, during which the
+// monotonic clock stands still.
+func (b *Blindness) Add(from, to time.Duration) {
+	if b.open {
+		return // the open spell covers it
+	}
+	b.push(Spell{From: from, To: max(from, to)})
+}
+
+func (b *Blindness) push(s Spell) {
+	if n := len(b.spells); n > 0 {
+		s.From = max(s.From, b.spells[n-1].To)
+		s.To = max(s.To, s.From)
+	}
+	if len(b.spells) == maxSpells {
+		b.spells = append(b.spells[:0], b.spells[maxSpells/4:]...)
+	}
+	b.spells = append(b.spells, s)
+}
+
+// Extension is by how much a deadline that counts from since moves: the blind
+// time after since, plus one grace for each run of spells. Spells that follow
+// each other within one grace are one run, so that a flapping link does not
+// renew its grace for ever.
+func (b *Blindness) Extension(since, now, grace time.Duration) time.Duration {
+	first := sort.Search(len(b.spells), func(i int) bool {
+		return b.spells[i].To > since || (b.open && i == len(b.spells)-1)
+	})
+	var total time.Duration
+	for i := first; i < len(b.spells); i++ {
+		s := b.spells[i]
+		if b.open && i == len(b.spells)-1 {
+			s.To = max(now, s.From)
+		}
+		total += max(s.To-max(s.From, since), 0)
+		if i == first || s.From-b.spells[i-1].To >= grace {
+			total += grace
+		}
+	}
+	return total
+}
+
+// sightMasks holds one Blindness for each set of sources: a session is blind
+// while every source that carried it is.
+type sightMasks [1 << sourceCount]Blindness
+
+// silentAfter is the age of the last beat at which a session is silent: the
+// interval, n times, plus 20 %.
+func silentAfter(interval time.Duration, missed int) time.Duration {
+	return time.Duration(float64(interval) * float64(missed) * SilentSlack)
+}
+
+// lostAfter is the age of the last beat at which a generation may be settled.
+func lostAfter(p *Policy, cadence time.Duration) time.Duration {
+	return max(p.LostAfter, time.Duration(p.LostAfterMissed)*cadence)
+}
+
+// missedBeats is how many intervals passed without a beat.
+func missedBeats(age, interval time.Duration) int {
+	if interval <= 0 {
+		return 0
+	}
+	return int(age / interval)
+}
+
+// learned gaps: cadence is 1.5 x the largest of the last 8, once there are 8.
+const (
+	gapCount     = 8
+	gapSlackNum  = 3
+	gapSlackDen  = 2
+	gapSecondBit = 1 << 15
+)
+
+// packGap keeps a gap in 16 bits, rounded up: milliseconds below 32.7 s, whole
+// seconds up to 9 h beyond.
+func packGap(d time.Duration) uint16 {
+	ms := (d + time.Millisecond - 1) / time.Millisecond
+	if ms < gapSecondBit {
+		return uint16(max(ms, 0))
+	}
+	s := (d + time.Second - 1) / time.Second
+	return gapSecondBit | uint16(min(s, gapSecondBit-1))
+}
+
+func unpackGap(g uint16) time.Duration {
+	if g&gapSecondBit != 0 {
+		return time.Duration(g&^gapSecondBit) * time.Second
+	}
+	return time.Duration(g) * time.Millisecond
+}
+
+// learnedCadence is what eight gaps teach; 0 while there are fewer.
+func learnedCadence(gaps *[gapCount]uint16, n uint8) time.Duration {
+	if n < gapCount {
+		return 0
+	}
+	var largest time.Duration
+	for _, g := range gaps {
+		largest = max(largest, unpackGap(g))
+	}
+	return largest * gapSlackNum / gapSlackDen
+}

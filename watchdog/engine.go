@@ -1,0 +1,236 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ErrClosed is returned by Look once the engine has ended.
+var ErrClosed = errors.New("the engine has ended; open the view again")
+
+// Tap is shown every input of the engine before it is applied: a flight
+// recorder. It runs on the engine's goroutine, must copy what it keeps and
+// must not block.
+type Tap interface {
+	Beats([]Beat)
+	Event(Event)
+}
+
+// EngineConfig says how to run a tracker.
+type EngineConfig struct {
+	Policy  Policy
+	Clock   Clock   // nil: time comes from posted Ticked events alone, as in a replay
+	Start   Instant // of the tracker, if Clock is nil
+	Tap     Tap
+	Sweeper string // who settles; empty nobody
+}
+
+// Engine is the one goroutine that owns a Tracker: beats and events in, windows
+// out. Beats and Post never block and may be called from any goroutine.
+type Engine struct {
+	clock   Clock
+	tap     Tap
+	tracker *Tracker
+	inbox   inbox
+
+	ask     atomic.Pointer[Ask]
+	asked   chan struct{}
+	windows chan Window
+	done    chan struct{}
+}
+
+// NewEngine makes an engine; nothing happens before Run.
+func NewEngine(cfg EngineConfig) *Engine {
+	start := cfg.Start
+	if cfg.Clock != nil {
+		start = cfg.Clock.Now()
+	}
+	e := &Engine{
+		clock: cfg.Clock, tap: cfg.Tap, tracker: NewTracker(cfg.Policy, start),
+		asked: make(chan struct{}, 1), windows: make(chan Window, 1), done: make(chan struct{}),
+	}
+	e.inbox.wake = make(chan struct{}, 1)
+	e.tracker.SetSweeper(cfg.Sweeper)
+	e.ask.Store(&Ask{})
+	return e
+}
+
+// Beats takes in a batch. The structs are copied; the bytes that they point to
+// must stay as they are until applied, so a source never reuses that memory.
+func (e *Engine) Beats(batch []Beat) { e.inbox.beats(batch) }
+
+// Post takes in an event.
+func (e *Engine) Post(ev Event) { e.inbox.event(ev) }
+
+// Ask replaces the wanted window.
+func (e *Engine) Ask(a Ask) {
+	e.ask.Store(&a)
+	select {
+	case e.asked <- struct{}{}:
+	default:
+	}
+}
+
+// Windows gives the newest answer; one that was not read is replaced by the
+// next. It is closed when Run returns.
+func (e *Engine) Windows() <-chan Window { return e.windows }
+
+// Look gives one answer in which everything that was put in before is applied.
+func (e *Engine) Look(ctx context.Context, a Ask) (Window, error) {
+	applied := make(chan struct{})
+	e.inbox.barrier(applied)
+	select {
+	case <-applied:
+	case <-ctx.Done():
+		return Window{}, ctx.Err()
+	case <-e.done:
+		return Window{}, ErrClosed
+	}
+	return e.tracker.Look(a), nil
+}
+
+// Run drives the tracker until ctx ends.
+func (e *Engine) Run(ctx context.Context) error {
+	var lens sync.WaitGroup
+	lens.Go(func() { e.runLens(ctx) })
+	defer func() {
+		lens.Wait()
+		close(e.done)
+		close(e.windows)
+	}()
+	if e.clock == nil {
+		return e.replayLoop(ctx)
+	}
+	return e.loop(ctx)
+}
+
+// loop applies the inbox as it fills and ticks by the clock.
+func (e *Engine) loop(ctx context.Context) error {
+	ticker := time.NewTicker(tickLength)
+	defer ticker.Stop()
+	due := e.clock.Now().Mono + tickLength
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.inbox.wake:
+			e.drain()
+		case <-ticker.C:
+			now := e.clock.Now()
+			late := max(now.Mono-due, 0)
+			due = now.Mono + tickLength
+			e.drain()
+			e.apply(Ticked{Now: now, Late: late})
+		}
+	}
+}
+
+// replayLoop has no clock of its own.
+func (e *Engine) replayLoop(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.inbox.wake:
+			e.drain()
+		}
+	}
+}
+
+// drain applies everything in the inbox, in the order in which it came.
+func (e *Engine) drain() {
+	for _, it := range e.inbox.take() {
+		switch {
+		case it.applied != nil:
+			close(it.applied)
+		case it.event != nil:
+			e.apply(it.event)
+		default:
+			if e.tap != nil {
+				e.tap.Beats(it.beats)
+			}
+			e.tracker.ApplyBeats(it.beats)
+		}
+	}
+	coalesced, drops := e.inbox.losses()
+	e.tracker.addCoalesced(coalesced)
+	for src, n := range drops {
+		if n > 0 {
+			e.apply(Dropped{Source: Source(src), Count: n, At: e.tracker.now.Mono})
+		}
+	}
+}
+
+// apply feeds one event. Effects that the world must see are carried out by
+// whoever settles; a mere observer has none to carry out.
+func (e *Engine) apply(ev Event) {
+	if e.tap != nil {
+		e.tap.Event(ev)
+	}
+	e.tracker.Apply(ev)
+}
+
+// The lens answers at most ten times a second, at least once a second as ages
+// move, and rests five times as long as it worked.
+const (
+	lensPause   = 100 * time.Millisecond
+	lensRefresh = time.Second
+	lensRest    = 5
+)
+
+// runLens answers the asked window at once when it is asked, and again
+// whenever something changed.
+func (e *Engine) runLens(ctx context.Context) {
+	l := lens{t: e.tracker}
+	ticker := time.NewTicker(lensPause)
+	defer ticker.Stop()
+	var seen uint64
+	var answered, restUntil time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.asked:
+		case now := <-ticker.C:
+			unchanged := e.tracker.changeCount() == seen && now.Sub(answered) < lensRefresh
+			if unchanged || now.Before(restUntil) {
+				continue
+			}
+		}
+		began := time.Now()
+		seen = e.tracker.changeCount()
+		a := *e.ask.Load()
+		w := l.look(&a)
+		w.Self.Queue = e.inbox.length()
+		e.publish(w)
+		answered = time.Now()
+		restUntil = answered.Add(answered.Sub(began) * lensRest)
+	}
+}
+
+// publish replaces a window that nobody read.
+func (e *Engine) publish(w Window) {
+	select {
+	case <-e.windows:
+	default:
+	}
+	e.windows <- w // only this goroutine sends, so the slot is free
+}
+
+func (t *Tracker) changeCount() uint64 {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.changes
+}
+
+func (t *Tracker) addCoalesced(n uint64) {
+	if n == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.coalesced += n
+}

@@ -1,0 +1,280 @@
+package watchdog
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// FormatAge puts a duration in the four cells that the screen uses for ages:
+// 59s, 4m58, 14m, 6h02, 3d04.
+func FormatAge(d time.Duration) string {
+	s := int64(max(d, 0) / time.Second)
+	switch {
+	case s < 60:
+		return strconv.FormatInt(s, 10) + "s"
+	case s < 600:
+		return fmt.Sprintf("%dm%02d", s/60, s%60)
+	case s < 3600:
+		return strconv.FormatInt(s/60, 10) + "m"
+	case s < 10*3600:
+		return fmt.Sprintf("%dh%02d", s/3600, s/60%60)
+	case s < 24*3600:
+		return strconv.FormatInt(s/3600, 10) + "h"
+	case s < 10*24*3600:
+		return fmt.Sprintf("%dd%02d", s/86400, s/3600%24)
+	case s < 10000*86400:
+		return strconv.FormatInt(s/86400, 10) + "d"
+	}
+	return ">27y"
+}
+
+// FormatLimit is FormatAge for thresholds: whole minutes without their seconds.
+func FormatLimit(d time.Duration) string {
+	if d >= time.Minute && d < time.Hour && d%time.Minute == 0 {
+		return strconv.FormatInt(int64(d/time.Minute), 10) + "m"
+	}
+	if d >= time.Hour && d%time.Hour == 0 && d < 48*time.Hour {
+		return strconv.FormatInt(int64(d/time.Hour), 10) + "h"
+	}
+	if d < time.Minute && d%time.Second != 0 {
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
+	}
+	return FormatAge(d)
+}
+
+// explain puts a decision into words.
+func explain(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration) Evidence {
+	e := Evidence{
+		Rule: ruleNames[d.rule], Threshold: d.threshold, Group: f.Group, Held: f.Held,
+	}
+	e.Text = sentence(d, f, th, v, now)
+	if d.rule == ruleBeatsMissed {
+		e.Rule = strconv.Itoa(missedBeats(now-f.LastBeat, th.Interval)) + " beats missed"
+	}
+	e.Inputs = inputs(d, f, th, now)
+	e.Next = forecasts(d, f, th, v, now)
+	return e
+}
+
+// sentence is the WHY column: what was found, and the limit it is held against.
+func sentence(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration) string {
+	age := func(t time.Duration) string { return FormatAge(now - t) }
+	switch d.rule {
+	case ruleTerminal:
+		return endText(&f.Terminal)
+	case ruleEndBeat:
+		return "publisher says " + f.State.String() + ", " + age(f.EndedAt) + " ago"
+	case ruleSupervisor:
+		return f.Supervised.Detail
+	case ruleBlind:
+		return "cannot see it since " + age(d.since) + "; last beat " + age(f.LastBeat) + " ago"
+	case ruleLoopWatchdog:
+		return "its loop watchdog says wedged"
+	case ruleLoopLag:
+		return "loop " + FormatAge(f.LoopLag) + " late, limit " + FormatLimit(th.LoopLagLimit)
+	case rulePublisherStalled:
+		if now-f.LastBeat > silentAfter(th.Interval, th.SilentAfterMissed) {
+			return "publisher says stalled; no beat since " + age(f.LastBeat)
+		}
+		return "publisher says stalled, " + age(f.StateSince)
+	case ruleBeatsMissed:
+		return silentText(f, th, v, now)
+	case ruleKeyGone:
+		return "Redis key gone: ended, stalled or evicted; no other source"
+	case ruleWaiting:
+		return waitWord(f.Waiting) + ", max " + FormatLimit(d.threshold)
+	case ruleOverdue:
+		return "OVERDUE: " + waitWord(f.Waiting) + " past its max " + FormatLimit(d.threshold)
+	case ruleWaitOver:
+		return waitWord(f.Waiting) + " overdue, no work since; limit " + FormatLimit(th.StallTimeout)
+	case ruleWorkStalled:
+		return "no work " + age(f.LastWork) + ", limit " + FormatLimit(th.StallTimeout)
+	case ruleForeignTerminal:
+		return "foreign terminal record: blocks settling"
+	case ruleKeyDisputed:
+		return "NATS running, Redis key gone"
+	case ruleBusDisputed:
+		return disputeText(f, now)
+	case ruleQuiet, ruleQuietStalled:
+		return "no visible change " + age(max(f.LastChange, f.FirstSeen))
+	case ruleRunning, ruleCount:
+	}
+	return ""
+}
+
+func endText(t *TerminalSeen) string {
+	text := "settled " + t.Outcome.String() + " by " + t.SettledBy
+	if t.Reason != "" {
+		text = t.Reason + "; " + text
+	}
+	return text
+}
+
+func waitWord(w Wait) string {
+	switch w {
+	case WaitHuman:
+		return "HUMAN"
+	case WaitTool:
+		return "tool"
+	case WaitRateLimit:
+		return "rate limit"
+	case WaitOther, WaitNone:
+	}
+	return "other"
+}
+
+func silentText(f *Facts, th *Thresholds, v *View, now time.Duration) string {
+	missed := missedBeats(now-f.LastBeat, th.Interval)
+	text := strconv.Itoa(missed) + " beats missed"
+	if f.Group > 0 {
+		text += ", with " + strconv.Itoa(f.Group-1) + " others"
+	}
+	switch {
+	case f.Held != "":
+		return text + "; HELD"
+	case !th.CadenceKnown():
+		return text + "; cadence unknown, never lost by itself"
+	case v.Sweeper == "":
+		return text + "; nobody sweeps"
+	}
+	return text + "; lost in " + FormatAge(lostAt(f, th, v, now)-now)
+}
+
+func disputeText(f *Facts, now time.Duration) string {
+	nats, redis := f.LastBy[SourceNATS], f.LastBy[SourceRedis]
+	if redis > nats {
+		return "Redis fresh, no NATS beat for " + FormatAge(now-nats)
+	}
+	return "NATS fresh, Redis copy unchanged for " + FormatAge(now-redis)
+}
+
+// inputs lists the facts that the verdict rests on, the deciding ones first.
+func inputs(d *decision, f *Facts, th *Thresholds, now time.Duration) []Input {
+	var in []Input
+	add := func(i Input) { in = append(in, i) }
+	since := func(t time.Duration) time.Duration {
+		if t == never {
+			return -1
+		}
+		return max(now-t, 0)
+	}
+	if f.Terminal.Outcome != OutcomeNone || f.Terminal.Foreign {
+		add(Input{Name: "terminal", Value: f.Terminal.Outcome.String(), Source: f.Terminal.SettledBy, Age: since(f.Terminal.At)})
+	}
+	if f.Supervised.Phase > SupervisorRunning {
+		add(Input{Name: "supervisor", Value: f.Supervised.Detail, Source: SourceLocal.String(), Age: since(f.Supervised.At)})
+	}
+	add(Input{Name: "state", Value: f.StateText, Source: "publisher", Age: since(f.StateSince)})
+	add(Input{Name: "beat", Value: seconds(now - f.LastBeat + f.Missing), Unit: "s", Source: lastSource(f).String(),
+		Age: since(f.LastBeat) + f.Missing, Estimated: f.BeatKind != AgeExact})
+	add(Input{Name: "interval", Value: seconds(th.Interval), Unit: "s", Source: th.IntervalFrom, Age: -1})
+	if f.WorkKnown {
+		add(Input{Name: "work", Value: seconds(now - f.LastWork), Unit: "s", Source: "publisher", Age: since(f.LastBeat)})
+	} else {
+		add(Input{Name: "change", Value: seconds(now - max(f.LastChange, f.FirstSeen)), Unit: "s", Source: "observer",
+			Age: -1, Estimated: true})
+	}
+	add(Input{Name: "stall_timeout", Value: seconds(th.StallTimeout), Unit: "s", Source: th.StallFrom, Age: -1})
+	if f.Waiting != WaitNone {
+		add(Input{Name: "wait", Value: f.Waiting.String(), Source: "publisher", Age: since(f.WaitSince)})
+		add(Input{Name: "wait_max", Value: seconds(waitLimit(f, th)), Unit: "s", Source: "publisher", Age: -1})
+	}
+	if f.LoopLag >= 0 {
+		add(Input{Name: "loop_lag", Value: strconv.FormatInt(f.LoopLag.Milliseconds(), 10), Unit: "ms", Source: "publisher", Age: since(f.LastBeat)})
+	}
+	if f.KeyHeld {
+		value := "present"
+		if f.KeyPolls > 0 {
+			value = "gone"
+		}
+		add(Input{Name: "redis_key", Value: value, Source: SourceRedis.String(), Age: since(f.KeySeen)})
+	}
+	if d.rule == ruleBusDisputed {
+		for _, src := range [...]Source{SourceNATS, SourceRedis} {
+			add(Input{Name: "beat_" + src.String(), Value: seconds(now - f.LastBy[src]), Unit: "s", Source: src.String(), Age: since(f.LastBy[src])})
+		}
+	}
+	return in
+}
+
+func lastSource(f *Facts) Source {
+	for _, src := range AllSources() {
+		if f.Carried.Has(src) && f.LastBy[src] == f.LastBeat {
+			return src
+		}
+	}
+	for _, src := range AllSources() {
+		if f.Carried.Has(src) {
+			return src
+		}
+	}
+	return sourceCount
+}
+
+func seconds(d time.Duration) string {
+	return strconv.FormatFloat(d.Round(time.Millisecond).Seconds(), 'f', -1, 64)
+}
+
+// forecasts tells what comes next, soonest first.
+func forecasts(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration) []Forecast {
+	const nothing, beat = "nothing arrives", "a beat arrives"
+	in := func(at time.Duration) time.Duration { return max(at-now, 0) }
+	switch d.verdict {
+	case Silent:
+		return append(lostForecast(f, th, v, now), Forecast{Running, -1, beat})
+	case Unknown:
+		return []Forecast{{Running, -1, "a source is seen again; then one grace of " + FormatLimit(th.Interval)}}
+	case Wedge:
+		return []Forecast{{Running, -1, "its loop moves again"}}
+	case Stalled, Quiet:
+		if d.rule == rulePublisherStalled {
+			return []Forecast{{Running, -1, "the publisher says running"}}
+		}
+		return []Forecast{{Silent, in(silentAt(f, th, v, now)), nothing}, {Running, -1, "work is seen"}}
+	case Disputed:
+		return []Forecast{{Silent, in(silentAt(f, th, v, now)), nothing}, {Running, -1, "both sources agree again"}}
+	case Waiting:
+		end := f.WaitSince + waitLimit(f, th) + v.extension(f.Carried, f.WaitSince, now, th.Interval)
+		return []Forecast{
+			{Silent, in(silentAt(f, th, v, now)), nothing},
+			{Stalled, in(end + v.stretch(th.StallTimeout)), "the wait does not end"},
+			{Running, -1, "the wait ends"},
+		}
+	case Running:
+		return runningForecast(f, th, v, now)
+	case Restarting, CrashLoop, Completed, Stopped, Failed, Lost, Expired, VerdictCount:
+	}
+	return nil
+}
+
+func lostForecast(f *Facts, th *Thresholds, v *View, now time.Duration) []Forecast {
+	if f.Held != "" {
+		return []Forecast{{Lost, -1, "not while held: " + f.Held}}
+	}
+	if !th.CadenceKnown() {
+		return []Forecast{{Silent, -1, "nothing arrives; with unknown cadence it is never lost by itself"}}
+	}
+	in := max(lostAt(f, th, v, now)-now, 0)
+	if v.Sweeper == "" {
+		return []Forecast{{Lost, in, "a sweeper runs; nobody sweeps now"}}
+	}
+	return []Forecast{{Lost, in, "nothing arrives; settled by " + v.Sweeper}}
+}
+
+func runningForecast(f *Facts, th *Thresholds, v *View, now time.Duration) []Forecast {
+	out := []Forecast{{Silent, max(silentAt(f, th, v, now)-now, 0), "no beat arrives"}}
+	switch {
+	case f.WorkKnown:
+		out = append(out, Forecast{Stalled, max(workDeadline(f, th, v, now)-now, 0), "beats arrive without work"})
+	case f.Shown && f.State == StateRunning && th.Quiet != QuietIgnore:
+		from := max(f.LastChange, f.FirstSeen)
+		at := from + v.stretch(th.StallTimeout) + v.extension(f.Carried, from, now, th.Interval)
+		verdict := Quiet
+		if th.Quiet == QuietStalled {
+			verdict = Stalled
+		}
+		out = append(out, Forecast{verdict, max(at-now, 0), "beats arrive and nothing visible changes"})
+	}
+	return out
+}

@@ -1,0 +1,91 @@
+package watchdog
+
+import "time"
+
+// Thresholds are the policy as it applies to one session, overrides included.
+type Thresholds struct {
+	*Policy
+	StallTimeout time.Duration
+	StallFrom    string // override, declared, policy
+	Interval     time.Duration
+	IntervalFrom string // override, declared, learned, policy; only policy leaves the cadence unknown
+	Quiet        QuietMode
+}
+
+// CadenceKnown reports whether it is known how often the publisher beats.
+func (th *Thresholds) CadenceKnown() bool { return th.IntervalFrom != fromPolicy }
+
+// Where a threshold came from.
+const (
+	fromOverride = "override"
+	fromDeclared = "declared"
+	fromLearned  = "learned"
+	fromPolicy   = "policy"
+)
+
+// Facts are all that Judge looks at for one session. Times are Mono; never
+// stands for what has not happened.
+type Facts struct {
+	Generation Generation
+	State      State
+	StateText  string
+	StateSince time.Duration // first beat of the present state
+	EndedAt    time.Duration // a completed or error beat; never
+
+	Terminal   TerminalSeen // Outcome none and not Foreign: there is none
+	Supervised Supervised
+
+	WedgedAt time.Duration // a loop watchdog said so; never
+	LoopLag  time.Duration // -1 not published
+
+	Carried  SourceSet
+	LastBeat time.Duration
+	LastBy   [sourceCount]time.Duration // last beat by each source
+	BeatKind AgeKind
+	Missing  time.Duration // to add to the age of LastBeat: the estimated age at first sight
+
+	KeyHeld     bool          // the store held this generation's key
+	KeyPolls    int           // successive good polls without it
+	KeySeen     time.Duration // last poll that found it
+	KeyGoneAt   time.Duration
+	NATSRunning int // NATS beats saying running after KeySeen, up to 2
+
+	WorkKnown  bool
+	LastWork   time.Duration
+	Shown      bool          // a task or credits were shown at all
+	LastChange time.Duration // last visible change; never: none since FirstSeen
+	FirstSeen  time.Duration // of this generation
+
+	Waiting   Wait
+	WaitSince time.Duration
+	WaitMax   time.Duration // 0 not declared
+
+	Group int // how many went silent together with it; 0 none
+	Held  string
+}
+
+// View is how well the observer sees: the part of the facts that all sessions
+// share.
+type View struct {
+	Sighted   SourceSet
+	Blindness func(SourceSet) *Blindness
+	StoreAt   [sourceCount]time.Duration // last reconnect, restart or change of topology; never
+	Score     int                        // self-health; deadlines x (1 + Score)
+	Sweeper   string                     // who settles; empty nobody
+
+	never Blindness // of sessions that no source carries
+}
+
+func (v *View) blindness(set SourceSet) *Blindness {
+	if set == 0 || v.Blindness == nil {
+		return &v.never
+	}
+	return v.Blindness(set)
+}
+
+// extension is by how much blindness moves a deadline that counts from since.
+func (v *View) extension(set SourceSet, since, now, grace time.Duration) time.Duration {
+	return v.blindness(set).Extension(since, now, grace)
+}
+
+func (v *View) stretch(d time.Duration) time.Duration { return d * time.Duration(1+v.Score) }

@@ -1,0 +1,286 @@
+package watchdog
+
+import "time"
+
+// ruleID names the row of the verdict table that matched.
+type ruleID uint8
+
+const (
+	ruleRunning ruleID = iota
+	ruleTerminal
+	ruleEndBeat
+	ruleSupervisor
+	ruleBlind
+	ruleLoopWatchdog
+	ruleLoopLag
+	rulePublisherStalled
+	ruleBeatsMissed
+	ruleKeyGone
+	ruleWaiting
+	ruleOverdue
+	ruleWaitOver
+	ruleWorkStalled
+	ruleForeignTerminal
+	ruleKeyDisputed
+	ruleBusDisputed
+	ruleQuiet
+	ruleQuietStalled
+	ruleCount
+)
+
+var ruleNames = [ruleCount]string{
+	ruleRunning:          "nothing speaks against it",
+	ruleTerminal:         "terminal record",
+	ruleEndBeat:          "publisher ended",
+	ruleSupervisor:       "supervisor",
+	ruleBlind:            "every source that carried it is blind",
+	ruleLoopWatchdog:     "loop watchdog",
+	ruleLoopLag:          "loop lag over limit",
+	rulePublisherStalled: "publisher says stalled",
+	ruleBeatsMissed:      "beats missed",
+	ruleKeyGone:          "key gone, no other source",
+	ruleWaiting:          "declared wait",
+	ruleOverdue:          "declared wait overdue",
+	ruleWaitOver:         "wait over, no work since",
+	ruleWorkStalled:      "work over stall timeout",
+	ruleForeignTerminal:  "foreign terminal record",
+	ruleKeyDisputed:      "bus says running, key gone",
+	ruleBusDisputed:      "fresh on one source, silent on another",
+	ruleQuiet:            "no visible change",
+	ruleQuietStalled:     "no visible change, policy says stalled",
+}
+
+// forever is a deadline that never comes.
+const forever = time.Duration(1<<63 - 1)
+
+// decision is a verdict before it is put into words.
+type decision struct {
+	verdict   Verdict
+	rule      ruleID
+	since     time.Duration // Mono at which the verdict began; never: when it was noticed
+	next      time.Duration // Mono at which it must be looked at again if nothing arrives; forever
+	threshold time.Duration
+}
+
+// Judge gives the verdict on a session and the evidence for it, from facts and
+// thresholds alone. It is the only place that decides; the rows are those of
+// spec S6, the first that matches wins.
+func Judge(f *Facts, th *Thresholds, v *View, now time.Duration) (Verdict, Evidence) {
+	d := decide(f, th, v, now)
+	return d.verdict, explain(&d, f, th, v, now)
+}
+
+// decide is Judge without words and without allocation.
+func decide(f *Facts, th *Thresholds, v *View, now time.Duration) decision {
+	if d, ok := decideEnded(f); ok {
+		return d
+	}
+	blind := v.blindness(f.Carried)
+	if f.Carried != 0 && f.Carried&v.Sighted == 0 && blind.Open() {
+		return decision{verdict: Unknown, rule: ruleBlind, since: blind.Since(), next: forever}
+	}
+	return decideSighted(f, th, v, now)
+}
+
+// decideEnded covers the rows that hold whether we see or not.
+func decideEnded(f *Facts) (decision, bool) {
+	if o := f.Terminal.Outcome; o != OutcomeNone {
+		return decision{verdict: verdictOfOutcome(o), rule: ruleTerminal, since: f.Terminal.At, next: forever}, true
+	}
+	if f.EndedAt != never {
+		verdict := Completed
+		if f.State == StateError {
+			verdict = Failed
+		}
+		return decision{verdict: verdict, rule: ruleEndBeat, since: f.EndedAt, next: forever}, true
+	}
+	switch f.Supervised.Phase {
+	case SupervisorCrashLoop:
+		return decision{verdict: CrashLoop, rule: ruleSupervisor, since: f.Supervised.At, next: forever}, true
+	case SupervisorRestarting:
+		return decision{verdict: Restarting, rule: ruleSupervisor, since: f.Supervised.At, next: forever}, true
+	case SupervisorNone, SupervisorRunning:
+	}
+	return decision{}, false
+}
+
+func verdictOfOutcome(o Outcome) Verdict {
+	switch o {
+	case OutcomeError:
+		return Failed
+	case OutcomeStopped:
+		return Stopped
+	case OutcomeLost:
+		return Lost
+	case OutcomeExpired:
+		return Expired
+	case OutcomeCompleted, OutcomeNone:
+	}
+	return Completed
+}
+
+// decideSighted covers the rows below unknown. next is the earliest deadline
+// of any row that has not matched yet.
+func decideSighted(f *Facts, th *Thresholds, v *View, now time.Duration) decision {
+	if f.WedgedAt != never {
+		return decision{verdict: Wedge, rule: ruleLoopWatchdog, since: f.WedgedAt, next: forever}
+	}
+	if f.LoopLag > th.LoopLagLimit {
+		return decision{verdict: Wedge, rule: ruleLoopLag, since: f.LastBeat, next: forever, threshold: th.LoopLagLimit}
+	}
+	if f.State == StateStalled {
+		return decision{verdict: Stalled, rule: rulePublisherStalled, since: f.StateSince, next: forever, threshold: th.StallTimeout}
+	}
+	next := forever
+	later := func(at time.Duration) { next = min(next, at) }
+
+	silent := silentAt(f, th, v, now)
+	if now >= silent {
+		return decision{verdict: Silent, rule: ruleBeatsMissed, since: silent, next: forever, threshold: silent - f.LastBeat}
+	}
+	later(silent)
+	if f.Carried == SourceRedis.Set() && f.KeyPolls >= 2 {
+		if at := absenceCounts(v, th); now < at {
+			later(at)
+		} else {
+			return decision{verdict: Silent, rule: ruleKeyGone, since: f.KeyGoneAt, next: forever}
+		}
+	}
+	if d, ok := decideWait(f, th, v, now, later); ok {
+		d.next = min(d.next, next)
+		return d
+	}
+	if f.WorkKnown {
+		at := workDeadline(f, th, v, now)
+		if now >= at {
+			return decision{verdict: Stalled, rule: ruleWorkStalled, since: at, next: next, threshold: th.StallTimeout}
+		}
+		later(at)
+	}
+	if d, ok := decideDispute(f, th, v, now, later); ok {
+		d.next = min(d.next, next)
+		return d
+	}
+	if d, ok := decideQuiet(f, th, v, now, later); ok {
+		d.next = min(d.next, next)
+		return d
+	}
+	return decision{verdict: Running, rule: ruleRunning, since: never, next: next}
+}
+
+// silentAt is the Mono at which a session becomes silent if nothing arrives.
+func silentAt(f *Facts, th *Thresholds, v *View, now time.Duration) time.Duration {
+	after := v.stretch(silentAfter(th.Interval, th.SilentAfterMissed))
+	return f.LastBeat + after + v.extension(f.Carried, f.LastBeat, now, th.Interval)
+}
+
+// lostAt is the Mono at which a generation may be settled as lost.
+func lostAt(f *Facts, th *Thresholds, v *View, now time.Duration) time.Duration {
+	grace := max(th.Interval, th.RedisTTL)
+	return f.LastBeat + v.stretch(lostAfter(th.Policy, th.Interval)) + v.extension(f.Carried, f.LastBeat, now, grace)
+}
+
+// absenceCounts is when the absence of a key means something again: one
+// cadence after the store reconnected, restarted or changed its topology.
+func absenceCounts(v *View, th *Thresholds) time.Duration {
+	changed := v.StoreAt[SourceRedis]
+	if changed == never {
+		return never
+	}
+	return changed + th.Interval
+}
+
+// waitLimit is the declared maximum under the policy's cap.
+func waitLimit(f *Facts, th *Thresholds) time.Duration {
+	if f.WaitMax <= 0 {
+		return th.MaxWait
+	}
+	return min(f.WaitMax, th.MaxWait)
+}
+
+// decideWait: inside its maximum, overdue past it, and stalled once the stall
+// clock, which starts at the maximum's end, has run.
+func decideWait(f *Facts, th *Thresholds, v *View, now time.Duration, later func(time.Duration)) (decision, bool) {
+	if f.Waiting == WaitNone {
+		return decision{}, false
+	}
+	limit := waitLimit(f, th)
+	end := f.WaitSince + limit + v.extension(f.Carried, f.WaitSince, now, th.Interval)
+	stalled := end + v.stretch(th.StallTimeout)
+	switch {
+	case now < end:
+		later(end)
+		if human := f.WaitSince + HumanWaitAttention; f.Waiting == WaitHuman && now < human {
+			later(human)
+		}
+		return decision{verdict: Waiting, rule: ruleWaiting, since: f.WaitSince, next: forever, threshold: limit}, true
+	case now < stalled:
+		later(stalled)
+		return decision{verdict: Waiting, rule: ruleOverdue, since: f.WaitSince, next: forever, threshold: limit}, true
+	}
+	return decision{verdict: Stalled, rule: ruleWaitOver, since: stalled, next: forever, threshold: th.StallTimeout}, true
+}
+
+// workDeadline is when the stall clock runs out. The beat itself said how old
+// the work was, so only blindness after the beat moves it.
+func workDeadline(f *Facts, th *Thresholds, v *View, now time.Duration) time.Duration {
+	return f.LastWork + v.stretch(th.StallTimeout) + v.extension(f.Carried, f.LastBeat, now, th.Interval)
+}
+
+// decideDispute compares what the sources say of the same generation.
+func decideDispute(f *Facts, th *Thresholds, v *View, now time.Duration, later func(time.Duration)) (decision, bool) {
+	if f.Terminal.Foreign {
+		return decision{verdict: Disputed, rule: ruleForeignTerminal, since: f.Terminal.At, next: forever}, true
+	}
+	both := SourceNATS.Set() | SourceRedis.Set()
+	if f.Carried&both == both && f.KeyHeld && f.KeyPolls >= 2 && f.NATSRunning >= 2 && v.Sighted&both == both {
+		at := absenceCounts(v, th)
+		if now >= at {
+			return decision{verdict: Disputed, rule: ruleKeyDisputed, since: f.KeyGoneAt, next: forever}, true
+		}
+		later(at)
+	}
+	for _, src := range [...]Source{SourceNATS, SourceRedis} {
+		if !f.Carried.Has(src) || !v.Sighted.Has(src) || f.LastBy[src] == never || f.LastBy[src] == f.LastBeat {
+			continue
+		}
+		if src == SourceRedis && f.KeyPolls > 0 {
+			continue // the row above judges a key that went
+		}
+		after := v.stretch(silentAfter(th.Interval, th.SilentAfterMissed))
+		at := f.LastBy[src] + after + v.extension(src.Set(), f.LastBy[src], now, th.Interval)
+		if now >= at {
+			return decision{verdict: Disputed, rule: ruleBusDisputed, since: at, next: forever, threshold: after}, true
+		}
+		later(at)
+	}
+	return decision{}, false
+}
+
+// decideQuiet: a publisher without a WORK clock says running, and nothing that
+// can be seen changed. Free-text states are judged by their beats alone.
+func decideQuiet(f *Facts, th *Thresholds, v *View, now time.Duration, later func(time.Duration)) (decision, bool) {
+	if f.WorkKnown || !f.Shown || f.State != StateRunning || th.Quiet == QuietIgnore {
+		return decision{}, false
+	}
+	from := max(f.LastChange, f.FirstSeen)
+	at := from + v.stretch(th.StallTimeout) + v.extension(f.Carried, from, now, th.Interval)
+	if now < at {
+		later(at)
+		return decision{}, false
+	}
+	d := decision{verdict: Quiet, rule: ruleQuiet, since: at, next: forever, threshold: th.StallTimeout}
+	if th.Quiet == QuietStalled {
+		d.verdict, d.rule = Stalled, ruleQuietStalled
+	}
+	return d, true
+}
+
+// attentionOf ranks a verdict; a wait needs attention by who it waits for and
+// how long.
+func attentionOf(verdict Verdict, rule ruleID, wait Wait, waited time.Duration) Attention {
+	if verdict == Waiting && (rule == ruleOverdue || wait == WaitHuman && waited >= HumanWaitAttention) {
+		return AttentionWait
+	}
+	return verdicts[verdict].attention
+}

@@ -1,0 +1,100 @@
+package watchdog
+
+import "time"
+
+// sight is what we know of one source: its link, as it is shown, and the
+// proofs from which sight follows.
+type sight struct {
+	configured bool
+	link       Link
+	nextTry    time.Duration // Mono; 0 none
+
+	lastTrip  time.Duration // Mono; negative never
+	denied    string
+	deniedAt  time.Duration
+	dropUntil time.Duration // blind until then because we lost messages
+	dropAt    time.Duration
+
+	up      bool
+	changed time.Duration // Mono of the last change of up
+	storeAt time.Duration // Mono of the last StoreChanged; negative never
+	reason  string
+}
+
+func newSight() sight { return sight{lastTrip: -1, storeAt: -1} }
+
+// judge decides sight from its proofs: since is when the present state began,
+// which for blindness is the last proof of sight.
+func (s *sight) judge(now time.Duration) (up bool, since time.Duration, reason string) {
+	switch {
+	case s.denied != "":
+		return false, s.deniedAt, "no permission: " + s.denied
+	case s.lastTrip < 0:
+		return false, s.changed, "no answer yet"
+	case now-s.lastTrip >= SightWindow:
+		return false, s.lastTrip, "no answer"
+	case now < s.dropUntil:
+		return false, s.dropAt, "we lost messages"
+	}
+	return true, now, ""
+}
+
+// updateSight brings every source's sight up to now and opens or closes the
+// blindness of every set of sources. It reports whether anything changed.
+func (t *Tracker) updateSight(now time.Duration) bool {
+	changed := false
+	for _, src := range AllSources() {
+		s := &t.sights[src]
+		if !s.configured {
+			continue
+		}
+		up, since, reason := s.judge(now)
+		s.reason = reason
+		if up == s.up {
+			continue
+		}
+		changed = true
+		s.up = up
+		s.changed = since
+		if up {
+			t.sighted |= src.Set()
+			t.effects = append(t.effects, SightBack{Source: src, At: t.instantAt(now)})
+		} else {
+			t.sighted &^= src.Set()
+			t.effects = append(t.effects, SightLost{Source: src, Reason: reason, At: t.instantAt(since)})
+		}
+	}
+	if changed {
+		t.updateMasks(now)
+	}
+	return changed
+}
+
+// updateMasks opens and closes the blindness of each set of sources.
+func (t *Tracker) updateMasks(now time.Duration) {
+	for m := 1; m < len(t.blind); m++ {
+		set := SourceSet(m)
+		b := &t.blind[m]
+		if set&t.sighted != 0 {
+			if b.open {
+				b.End(now)
+				t.unpark(set)
+			}
+			continue
+		}
+		from := time.Duration(0)
+		for _, src := range AllSources() {
+			if set.Has(src) {
+				from = max(from, t.sights[src].changed)
+			}
+		}
+		b.Begin(from)
+	}
+}
+
+// ownBlindness records that we ourselves could not see anything.
+func (t *Tracker) ownBlindness(from, to time.Duration) {
+	for m := 1; m < len(t.blind); m++ {
+		t.blind[m].Add(from, to)
+	}
+}

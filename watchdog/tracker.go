@@ -1,0 +1,320 @@
+package watchdog
+
+import (
+	"math"
+	"path"
+	"sync"
+	"time"
+)
+
+// Tracker is the engine as a value: it is told what happened and what time it
+// is, and answers what to do. It has no goroutine, no clock and does no IO.
+// Its methods may be called from one goroutine; Look may be called from
+// others at the same time.
+type Tracker struct {
+	mu sync.RWMutex // guards all below against Look
+
+	policy     Policy
+	thresholds []Thresholds // by record.thresholds; distinct results of the overrides
+	epoch      Instant
+	now        Instant
+	store      *store
+	wheel      wheel
+
+	sights  [sourceCount]sight
+	sighted SourceSet
+	blind   sightMasks
+	parked  [1 << sourceCount][]uint32 // records whose deadline waits for sight
+	unparks []uint32                   // to be looked at soon, some each tick
+
+	brake   brake
+	sweeper string
+	health  health
+
+	live, trouble int
+	lastTrouble   time.Duration
+	beats         uint64
+	drops         uint64
+	coalesced     uint64
+	shed          uint64
+	late          uint64
+	suspended     time.Duration
+	newIn         time.Duration // second in which newCount counts
+	newCount      int
+
+	effects []Effect
+	events  eventRing
+	changes uint64 // grows with everything that a window could show
+}
+
+// NewTracker makes a tracker that begins to watch at start.
+func NewTracker(p Policy, start Instant) *Tracker {
+	t := &Tracker{policy: p.WithDefaults(), epoch: start, now: start, store: newStore(), lastTrouble: never}
+	for i := range t.sights {
+		t.sights[i] = newSight()
+	}
+	t.updateMasks(start.Mono)
+	return t
+}
+
+// SetSweeper names who settles lost executions; empty means nobody does.
+func (t *Tracker) SetSweeper(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sweeper = name
+}
+
+// ApplyBeats takes in beats. Their bytes are not kept.
+func (t *Tracker) ApplyBeats(batch []Beat) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range batch {
+		t.applyBeat(&batch[i])
+	}
+	t.changes++
+}
+
+// Apply takes in any other event and gives the effects that are due.
+func (t *Tracker) Apply(ev Event) []Effect {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changes++
+	t.apply(ev)
+	return t.takeEffects()
+}
+
+// Advance moves the clocks and gives the effects that are due.
+func (t *Tracker) Advance(now Instant) []Effect {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.advance(now, 0)
+	return t.takeEffects()
+}
+
+// Next is when Advance has something to do at the latest: one tick on.
+func (t *Tracker) Next() Instant {
+	n := t.now
+	n.Mono += tickLength
+	n.Boot += tickLength
+	n.Wall += int64(tickLength)
+	return n
+}
+
+func (t *Tracker) takeEffects() []Effect {
+	out := t.effects
+	t.effects = nil
+	for _, e := range out {
+		if c, ok := e.(Changed); ok {
+			t.events.push(c.Transition)
+		}
+	}
+	return out
+}
+
+// moment rounds a Mono up to tenths of a second since the epoch.
+func (t *Tracker) moment(m time.Duration) moment {
+	d := m - t.epoch.Mono
+	if d > 0 {
+		d += tickLength - 1
+	}
+	return moment(min(max(int64(d/tickLength), math.MinInt32+1), math.MaxInt32))
+}
+
+// mono gives a moment back as Mono.
+func (t *Tracker) mono(m moment) time.Duration {
+	if m == noMoment {
+		return never
+	}
+	return t.epoch.Mono + time.Duration(m)*tickLength
+}
+
+// instantAt is a past Mono on all three clocks, as far as they ran alike.
+func (t *Tracker) instantAt(m time.Duration) Instant {
+	back := t.now.Mono - m
+	return Instant{Mono: m, Boot: t.now.Boot - back, Wall: t.now.Wall - int64(back)}
+}
+
+// view is how well we see now.
+func (t *Tracker) view() View {
+	v := View{Sighted: t.sighted, Score: t.health.score, Sweeper: t.sweeper,
+		Blindness: func(set SourceSet) *Blindness { return &t.blind[set] }}
+	for i := range t.sights {
+		v.StoreAt[i] = t.sights[i].storeAt
+		if v.StoreAt[i] < 0 {
+			v.StoreAt[i] = never
+		}
+	}
+	return v
+}
+
+// admit makes a record for an id that is not known, unless a limit says no.
+func (t *Tracker) admit(b *Beat) (uint32, bool) {
+	second := b.Received.Truncate(time.Second)
+	if second != t.newIn {
+		t.newIn, t.newCount = second, 0
+	}
+	if t.newCount >= t.policy.MaxNewPerSecond || t.store.count >= t.policy.MaxSessions && !t.forgetOne() {
+		t.shed++
+		return 0, false
+	}
+	t.newCount++
+	n := t.store.add(b.ID)
+	r := t.store.at(n)
+	r.thresholds = t.thresholdIndex(b.ID)
+	t.begin(r, b)
+	return n, true
+}
+
+// begin sets a record to the start of a new execution.
+func (t *Tracker) begin(r *record, b *Beat) {
+	at := t.moment(b.Received)
+	r.firstSeen, r.since, r.stateAt = at, at, at
+	r.lastChange = noMoment
+	r.lastBeat, r.lastWork = never, never
+	r.lastBy = [2]moment{noMoment, noMoment}
+	r.generation, r.carried = b.Generation, 0
+	r.flags &= flagGrouped | flagParked
+	r.gapN, r.keyPolls, r.natsRunning = 0, 0, 0
+	r.wait, r.uptime = WaitNone, 0
+	r.burn, r.rate = float32(math.NaN()), float32(math.NaN())
+	r.credits, r.done, r.of = math.NaN(), 0, 0
+	r.creditAt, r.doneAt = noMoment, noMoment
+	if sd := t.store.sideOf(r); sd != nil {
+		old := *sd
+		*sd = newSide()
+		copy(sd.oldBoots[1:], old.oldBoots[:])
+		sd.oldBoots[0] = old.boot
+		sd.lateBeats = old.lateBeats
+	}
+}
+
+// forgetOne makes room: it forgets a session that ended well long ago. Known
+// sessions that have not ended are never forgotten.
+func (t *Tracker) forgetOne() bool {
+	const look = 64 // records to look at: a flood must not cost a scan each
+	total := t.store.used
+	for range min(look, total) {
+		t.health.forgetAt = (t.health.forgetAt + 1) % uint32(total)
+		n := t.health.forgetAt
+		r := t.store.at(n)
+		if r.birth == 0 || !r.verdict.Ended() || verdicts[r.verdict].attention.Counted() {
+			continue
+		}
+		if t.now.Mono-t.mono(r.since) > CompletedLinger {
+			t.forget(n)
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Tracker) forget(n uint32) {
+	r := t.store.at(n)
+	t.leftSilence(n, t.now.Mono)
+	t.count(r, -1)
+	t.store.remove(n)
+}
+
+// thresholdIndex finds the thresholds that hold for an id: for each value the
+// first override that matches and gives one.
+func (t *Tracker) thresholdIndex(id []byte) uint8 {
+	th := Thresholds{Policy: &t.policy, StallTimeout: t.policy.StallTimeout, StallFrom: fromPolicy,
+		Interval: t.policy.HeartbeatInterval, IntervalFrom: fromPolicy, Quiet: t.policy.Quiet}
+	if len(t.policy.Overrides) > 0 {
+		name := string(id)
+		for _, o := range t.policy.Overrides {
+			if ok, _ := path.Match(o.Match, name); !ok { // a bad pattern was refused by Validate
+				continue
+			}
+			if o.StallTimeout > 0 && th.StallFrom == fromPolicy {
+				th.StallTimeout, th.StallFrom = o.StallTimeout, fromOverride
+			}
+			if o.HeartbeatInterval > 0 && th.IntervalFrom == fromPolicy {
+				th.Interval, th.IntervalFrom = o.HeartbeatInterval, fromOverride
+			}
+			if o.Quiet != "" && th.Quiet == t.policy.Quiet {
+				th.Quiet = o.Quiet
+			}
+		}
+	}
+	for i := range t.thresholds {
+		if t.thresholds[i] == th {
+			return uint8(i)
+		}
+	}
+	if len(t.thresholds) > math.MaxUint8 {
+		return 0
+	}
+	t.thresholds = append(t.thresholds, th)
+	return uint8(len(t.thresholds) - 1)
+}
+
+// thresholdsOf are the thresholds of one session now: override over declared
+// over learned over policy.
+func (t *Tracker) thresholdsOf(r *record, sd *side) Thresholds {
+	th := t.thresholds[r.thresholds]
+	if th.StallFrom == fromPolicy && sd != nil && sd.stallTimeout > 0 {
+		th.StallTimeout, th.StallFrom = sd.stallTimeout, fromDeclared
+	}
+	if th.IntervalFrom == fromPolicy {
+		if sd != nil && sd.interval > 0 {
+			th.Interval, th.IntervalFrom = sd.interval, fromDeclared
+		} else if c := learnedCadence(&r.gaps, r.gapN); c > 0 {
+			th.Interval, th.IntervalFrom = c, fromLearned
+		}
+	}
+	return th
+}
+
+// facts gathers what Judge looks at.
+func (t *Tracker) facts(n uint32, r *record, sd *side) Facts {
+	f := Facts{
+		Generation: r.generation, State: r.pub, StateSince: t.mono(r.stateAt), EndedAt: never,
+		WedgedAt: never, LoopLag: -1,
+		Carried: r.carried, LastBeat: r.lastBeat,
+		LastBy:  [sourceCount]time.Duration{t.mono(r.lastBy[0]), t.mono(r.lastBy[1]), never, never},
+		KeyHeld: r.flags&flagKeyHeld != 0, KeyPolls: int(r.keyPolls), KeySeen: never, KeyGoneAt: never,
+		NATSRunning: int(r.natsRunning),
+		WorkKnown:   r.flags&flagWorkKnown != 0, LastWork: r.lastWork,
+		Shown: r.flags&flagShown != 0, LastChange: t.mono(r.lastChange), FirstSeen: t.mono(r.firstSeen),
+		Waiting: r.wait,
+	}
+	f.precise(r)
+	switch {
+	case r.flags&flagAgeUnknown != 0:
+		f.BeatKind = AgeUnknown
+	case r.flags&flagAgeEstimated != 0:
+		f.BeatKind = AgeEstimated
+	}
+	if sd != nil {
+		f.fromSide(r, sd)
+	}
+	if r.flags&flagGrouped != 0 {
+		if g := t.brake.byRec[n]; g != nil {
+			f.Group, f.Held = len(g.members), g.heldText(&t.policy, t.now.Mono)
+		}
+	}
+	return f
+}
+
+// precise replaces the rounded moment of the source that brought the last beat.
+func (f *Facts) precise(r *record) {
+	for i := range r.lastBy {
+		if d := f.LastBy[i] - r.lastBeat; f.LastBy[i] != never && d >= 0 && d < tickLength {
+			f.LastBy[i] = r.lastBeat
+		}
+	}
+}
+
+func (f *Facts) fromSide(r *record, sd *side) {
+	f.WedgedAt, f.LoopLag = sd.wedgedAt, sd.loopLag
+	f.Terminal, f.Supervised = sd.terminal, sd.supervised
+	f.KeySeen, f.KeyGoneAt = sd.keySeen, sd.keyGoneAt
+	f.WaitSince, f.WaitMax = sd.waitSince, sd.waitMax
+	if r.flags&flagEndedByBeat != 0 {
+		f.EndedAt = sd.endedAt
+	}
+	if f.BeatKind == AgeEstimated {
+		f.Missing = sd.estimatedAge
+	}
+}
