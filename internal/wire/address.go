@@ -1,0 +1,123 @@
+package wire
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sessionwatch/sessionwatch/internal/termtext"
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// Subjects and keys of liveness.
+const (
+	livenessSubject = "agent.liveness."
+	livenessKey     = "agent:liveness:"
+
+	// LivenessSubjectAll matches the beats of all sessions.
+	LivenessSubjectAll = livenessSubject + ">"
+	// LivenessKeyPattern matches the liveness keys of all sessions in a SCAN.
+	LivenessKeyPattern = livenessKey + "*"
+	// PingSubject asks every guard and supervisor to beat now. Any payload.
+	PingSubject = "agent.ping"
+)
+
+// MaxIDBytes is the longest id that is accepted.
+const MaxIDBytes = 256
+
+// LivenessSubject is the NATS subject of a session's beats.
+func LivenessSubject(id watchdog.ID) string { return livenessSubject + string(id) }
+
+// LivenessKey is the Redis key that holds a session's newest beat.
+func LivenessKey(id watchdog.ID) string { return livenessKey + string(id) }
+
+// IDFromSubject gives what follows the prefix of a liveness subject. It is not
+// checked: DecodeBeat does that. ok is false for any other subject.
+func IDFromSubject(subject string) (id string, ok bool) {
+	return strings.CutPrefix(subject, livenessSubject)
+}
+
+// IDFromKey gives what follows the prefix of a liveness key. It is not checked:
+// DecodeBeat does that. ok is false for any other key.
+func IDFromKey(key string) (id string, ok bool) {
+	return strings.CutPrefix(key, livenessKey)
+}
+
+// What a byte of an id may be.
+const (
+	idPlain  = iota // printable ASCII that may stand anywhere
+	idDot           // separates tokens, none of which may be empty
+	idBanned        // white space, control, or of meaning to NATS or Redis
+	idWide          // part of a character beyond ASCII
+)
+
+// ValidID reports whether id is accepted as the id of a session: 1 to 256 bytes
+// of UTF-8 that a NATS subject and a Redis key can carry (no white space or
+// control characters, no "* > { }", no empty token between dots), and nothing
+// that cleaning would change, so that no two ids look alike by invisible marks.
+func ValidID[T ~string | ~[]byte](id T) bool {
+	if len(id) == 0 || len(id) > MaxIDBytes {
+		return false
+	}
+	wide, dot := false, true
+	for i := range len(id) {
+		switch idClasses[id[i]] {
+		case idPlain:
+			dot = false
+		case idDot:
+			if dot {
+				return false
+			}
+			dot = true
+		case idWide:
+			wide, dot = true, false
+		default:
+			return false
+		}
+	}
+	return !dot && (!wide || validWide(string(id)))
+}
+
+// validWide checks the characters beyond ASCII.
+func validWide(id string) bool {
+	if !utf8.ValidString(id) || termtext.Changes(id) {
+		return false
+	}
+	for _, r := range id {
+		// Cleaning keeps a selector behind a symbol, where it is still a mark
+		// that makes a twin.
+		if unicode.IsSpace(r) || unicode.Is(unicode.Variation_Selector, r) {
+			return false
+		}
+	}
+	return true
+}
+
+var idClasses = func() (classes [256]uint8) {
+	for c := range classes {
+		switch {
+		case c >= utf8.RuneSelf:
+			classes[c] = idWide
+		case c <= ' ' || c == 0x7f || strings.IndexByte("*>{}", byte(c)) >= 0:
+			classes[c] = idBanned
+		case c == '.':
+			classes[c] = idDot
+		}
+	}
+	return classes
+}()
+
+// Mintable reports whether id is one that this program gives out itself:
+// [A-Za-z0-9][A-Za-z0-9_-]{0,127}.
+func Mintable(id string) bool {
+	if len(id) == 0 || len(id) > 128 || id[0] == '_' || id[0] == '-' {
+		return false
+	}
+	for i := range len(id) {
+		c := id[i]
+		if !(c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return true
+}
