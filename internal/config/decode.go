@@ -92,7 +92,7 @@ func (d *decoder) syntax(err error) {
 	if strings.Contains(text, "cannot start any token") {
 		hint = " (indent with spaces, not with tabs)"
 	}
-	d.fault(max(line, 1), "", "is not YAML: %s%s; mend this line or the one before it", text, hint)
+	d.fault(max(line, 1), "", "is not YAML: %s%s; mend this line or one beside it", text, hint)
 }
 
 // value decodes one node; aliases end here, so none can be a bomb.

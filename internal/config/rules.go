@@ -63,7 +63,10 @@ func (s *Settings) policyRules() []rule {
 		if key == "policy.redis_ttl" {
 			keys = append(keys, "policy.heartbeat_interval")
 		}
-		list = append(list, rule{keys, text + "; change it"})
+		if dot := strings.LastIndexByte(key, '.'); dot >= 0 {
+			keys = append(keys, key[:dot]) // a key that is missing: blame its block
+		}
+		list = append(list, rule{keys, text})
 	}
 	for i, o := range s.Policy.Overrides {
 		if o.StallTimeout == 0 && o.HeartbeatInterval == 0 && o.Quiet == "" {

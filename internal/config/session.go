@@ -67,7 +67,7 @@ func (s *Session) fields() []field {
 	}
 }
 
-// Default is a session with the defaults of the file, for a command line that
+// DefaultSession is a session with the defaults of the file, for a command line that
 // is supervised without one.
 func (c *Config) DefaultSession() Session {
 	var s Session

@@ -86,10 +86,11 @@ func writeExample(b *strings.Builder, sign, indent string, f field) {
 		}
 	case leaf:
 		shown := v.show()
-		if shown == "" {
-			shown = "# not set"
+		name := f.name + ": " + shown
+		if shown == "" { // optional, and without a default
+			name = "# " + f.name + ":"
 		}
-		fmt.Fprintf(b, "%s%s%-20s ## %s\n", sign, indent, f.name+": "+shown, f.doc)
+		fmt.Fprintf(b, "%s%s%-32s # %s\n", sign, indent, name, f.doc)
 	case exampler:
 		writeElement(b, sign, indent, f, v)
 	}
@@ -99,14 +100,16 @@ func writeExample(b *strings.Builder, sign, indent string, f field) {
 func writeElement(b *strings.Builder, sign, indent string, f field, v exampler) {
 	label, element := v.element()
 	if label == "" {
-		fmt.Fprintf(b, "## %s%-20s %s\n", indent, f.name+": {...}", "# "+f.doc)
+		first := element.fields[0]
+		line := fmt.Sprintf("%s: {%s: %s}", f.name, first.name, first.value.(leaf).show())
+		fmt.Fprintf(b, "%s%s%-32s # %s\n", sign, indent, line, f.doc)
 		return
 	}
 	empty := "[]"
 	if label != "-" {
 		empty = "{}"
 	}
-	fmt.Fprintf(b, "%s%s%-20s ## %s. One looks like this:\n", sign, indent, f.name+": "+empty, f.doc)
+	fmt.Fprintf(b, "%s%s%-32s # %s. One looks like this:\n", sign, indent, f.name+": "+empty, f.doc)
 	fmt.Fprintf(b, "## %s  %s\n", indent, label)
 	for _, inner := range element.fields {
 		writeExample(b, "## ", indent+"    ", inner)
