@@ -1,0 +1,196 @@
+//go:build unix
+
+package natsbus_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sessionwatch/sessionwatch/internal/clock"
+	"github.com/sessionwatch/sessionwatch/internal/embedded"
+	"github.com/sessionwatch/sessionwatch/sources/natsbus"
+	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+func TestBusOnRealServer(t *testing.T) {
+	binary := sourcetest.RealBinary(t, "nats-server")
+	sourcetest.RunBeatSource(t, sourcetest.Harness{
+		Source: watchdog.SourceNATS,
+		Serve:  func(t testing.TB) sourcetest.BeatServer { return serveReal(t, binary) },
+		Open:   openBus,
+	})
+}
+
+func TestBusOnEmbeddedServer(t *testing.T) {
+	sourcetest.RunBeatSource(t, sourcetest.Harness{
+		Source: watchdog.SourceNATS,
+		Serve:  func(t testing.TB) sourcetest.BeatServer { return serveEmbedded(t) },
+		Open:   openBus,
+	})
+}
+
+// logBuffer keeps a log, to look for secrets in it.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func (b *logBuffer) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func optionsFor(address string, as sourcetest.Role) natsbus.Options {
+	o := natsbus.Options{URLs: []string{address}, Origin: "test", ReadOnly: true}
+	switch as {
+	case sourcetest.Reader:
+		o.User, o.Password = "reader", "r"
+	case sourcetest.WrongPassword:
+		o.User, o.Password = "reader", sourcetest.WrongSecret
+	case sourcetest.Forbidden:
+		o.User, o.Password = "forbidden", "f"
+	}
+	return o
+}
+
+func openBus(t testing.TB, address string, as sourcetest.Role, sink sourcetest.Sink) func() {
+	t.Helper()
+	var log logBuffer
+	bus, err := natsbus.Open(optionsFor(address, as), sink, clock.System(), log.logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- bus.Run(context.Background()) }()
+	return sync.OnceFunc(func() {
+		bus.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if text := log.String(); strings.Contains(text, sourcetest.WrongSecret) {
+			t.Errorf("the password stands in the log: %s", text)
+		}
+	})
+}
+
+// realServer is nats-server as a process.
+type realServer struct {
+	*sourcetest.Process
+	producer
+	config string
+}
+
+const users = `
+host: 127.0.0.1
+port: %d
+authorization { users = [
+  { user: producer, password: p }
+  { user: reader, password: r, permissions: { publish: { deny: ">" }, subscribe: "agent.liveness.>" } }
+  { user: forbidden, password: f, permissions: { publish: { deny: ">" }, subscribe: { %s } } }
+] }
+`
+
+const (
+	nothing    = `deny: ">"`
+	everything = `allow: ">"`
+)
+
+func serveReal(t testing.TB, binary string) *realServer {
+	t.Helper()
+	port := sourcetest.FreePort(t)
+	config := filepath.Join(t.TempDir(), "nats.conf")
+	if err := os.WriteFile(config, fmt.Appendf(nil, users, port, nothing), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &realServer{
+		Process:  sourcetest.StartProcess(t, binary, port, "-c", config),
+		producer: producer{address: fmt.Sprintf("127.0.0.1:%d", port), user: "producer", password: "p"},
+		config:   config,
+	}
+	t.Cleanup(s.close)
+	return s
+}
+
+func (s *realServer) Address() string { return s.address }
+
+func (s *realServer) Send(t testing.TB, id string, payload []byte) {
+	t.Helper()
+	s.send(t, "agent.liveness."+id, payload)
+}
+
+// grant lets the forbidden user read.
+func (s *realServer) grant(t testing.TB, port string) {
+	t.Helper()
+	text, err := os.ReadFile(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted := strings.Replace(string(text), "{ "+nothing+" } }", "{ "+everything+" } }", 1)
+	if granted == string(text) {
+		t.Fatalf("nothing to grant in %s on %s", text, port)
+	}
+	if err := os.WriteFile(s.config, []byte(granted), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Reload(t)
+}
+
+// embeddedServer runs inside the test.
+type embeddedServer struct {
+	producer
+	options embedded.NATSOptions
+	server  *embedded.NATS
+}
+
+func serveEmbedded(t testing.TB) *embeddedServer {
+	t.Helper()
+	s := &embeddedServer{options: embedded.NATSOptions{Port: sourcetest.FreePort(t), Users: []embedded.NATSUser{
+		{Name: "producer", Password: "p"},
+		{Name: "reader", Password: "r", Publish: []string{}, Subscribe: []string{"agent.liveness.>"}},
+		{Name: "forbidden", Password: "f", Publish: []string{}, Subscribe: []string{}},
+	}}}
+	s.Restart(t)
+	s.producer = producer{address: fmt.Sprintf("127.0.0.1:%d", s.options.Port), user: "producer", password: "p"}
+	t.Cleanup(func() {
+		s.close()
+		s.server.Close()
+	})
+	return s
+}
+
+func (s *embeddedServer) Address() string { return s.address }
+
+func (s *embeddedServer) Send(t testing.TB, id string, payload []byte) {
+	t.Helper()
+	s.send(t, "agent.liveness."+id, payload)
+}
+
+func (s *embeddedServer) Kill(testing.TB) { s.server.Close() }
+
+func (s *embeddedServer) Restart(t testing.TB) {
+	t.Helper()
+	server, err := embedded.StartNATS(s.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.server = server
+}
