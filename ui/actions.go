@@ -1,0 +1,173 @@
+package ui
+
+import (
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// action is one thing that can be done. Dispatcher, help, footer and palette
+// all come from the one table of them.
+type action struct {
+	name  string // in the palette and in ui.keys
+	keys  string // default keys, separated by spaces
+	in    scene
+	group string // heading in help
+	help  string
+	foot  string // word in the footer; empty: not there
+	move  bool   // only looks elsewhere: passes in a burst of keys
+	touch bool   // touches an agent
+	fixed bool   // cannot be rebound
+	// off says why it cannot work now; nil or "": it can.
+	off func(*Model) string
+	do  func(*Model) tea.Cmd
+}
+
+func later(what string) func(*Model) string {
+	return func(*Model) string { return what + " not built yet" }
+}
+
+// allActions is the table. The order is that of help and footer.
+func allActions() []action {
+	var all []action
+	all = append(all, firstRunActions()...)
+	all = append(all, lookActions()...)
+	all = append(all, moveActions()...)
+	all = append(all, viewActions()...)
+	all = append(all, agentActions()...)
+	all = append(all, replayActions()...)
+	all = append(all, inputActions()...)
+	return append(all, screenActions()...)
+}
+
+func lookActions() []action {
+	return []action{
+		{name: "next", keys: "n", in: inLists | inWhy, group: "look", foot: "next", help: "next that needs attention", do: func(m *Model) tea.Cmd { return m.nextAttention(1) }},
+		{name: "previous", keys: "N", in: inLists | inWhy, group: "look", help: "previous that needs attention", do: func(m *Model) tea.Cmd { return m.nextAttention(-1) }},
+		{name: "why", keys: "i", in: inLists, group: "look", foot: "why", help: "why: evidence, what comes next, if restarted", off: needsSession, do: func(m *Model) tea.Cmd { return m.openView(viewWhy) }},
+		{name: "open", keys: "enter", in: inLists, group: "look", help: "drill in: everything known of the session", off: needsSession, do: func(m *Model) tea.Cmd { return m.openView(viewWhy) }},
+		{name: "filter", keys: "/", in: inLists, group: "look", foot: "filter", help: "filter: words, /regex/, !not, verdict:stalled work>5m credits<2 task:~chunk host:eu2-*", do: (*Model).openFilter},
+		{name: "attention", keys: "!", in: inLists, group: "look", foot: "need", help: "only what needs attention", do: func(m *Model) tea.Cmd { return m.setOnlyAttention(true) }},
+		{name: "all", keys: "0", in: inLists, group: "look", help: "all again", do: func(m *Model) tea.Cmd { return m.setOnlyAttention(false) }},
+		{name: "sort", keys: "s", in: inLists, group: "look", foot: "sort", help: "sort menu", do: (*Model).openSortMenu},
+		{name: "invert", keys: "I", in: inLists, group: "look", help: "invert the order", do: (*Model).invert},
+		{name: "columns", keys: "C", in: inLists, group: "look", help: "columns menu", do: (*Model).openColumnsMenu},
+		{name: "pane", keys: "d", in: inLists, group: "look", help: "detail pane on and off", do: (*Model).togglePane},
+		{name: "freeze", keys: "Z", in: inLists, group: "look", help: "freeze the table; the header goes on", do: (*Model).toggleFreeze},
+		{name: "copy", keys: "c", in: inLists | inWhy, group: "look", foot: "copy id", help: "copy the session id; it is shown as well", off: needsSession, do: (*Model).copyID},
+		{name: "search-help", keys: "/", in: inHelp, group: "look", foot: "search", help: "search this help", do: (*Model).openHelpSearch},
+	}
+}
+
+func moveActions() []action {
+	by := func(n int) func(*Model) tea.Cmd { return func(m *Model) tea.Cmd { return m.moveBy(n) } }
+	pages := func(num, den int) func(*Model) tea.Cmd {
+		return func(m *Model) tea.Cmd { return m.moveBy(num * max(m.bodyRows()/den, 1)) }
+	}
+	return []action{
+		{name: "down", keys: "j down", in: inViews, group: "move", move: true, help: "down", do: by(1)},
+		{name: "up", keys: "k up", in: inViews, group: "move", move: true, help: "up", do: by(-1)},
+		{name: "top", keys: "g home", in: inViews, group: "move", move: true, help: "first", do: (*Model).moveTop},
+		{name: "bottom", keys: "G end", in: inViews, group: "move", move: true, help: "last", do: (*Model).moveBottom},
+		{name: "page-down", keys: "pgdown", in: inViews, group: "move", move: true, help: "a page down", do: pages(1, 1)},
+		{name: "page-up", keys: "pgup", in: inViews, group: "move", move: true, help: "a page up", do: pages(-1, 1)},
+		{name: "half-down", keys: "ctrl+d", in: inViews, group: "move", move: true, help: "half a page down", do: pages(1, 2)},
+		{name: "half-up", keys: "ctrl+u", in: inViews, group: "move", move: true, help: "half a page up", do: pages(-1, 2)},
+		{name: "choose", keys: "enter", in: inMenu | inFirstRun, group: "move", foot: "choose", help: "choose what the cursor is on", do: (*Model).choose},
+		{name: "toggle", keys: "space", in: inMenu, group: "move", help: "choose, and stay in the menu", do: (*Model).toggleChoice},
+	}
+}
+
+func viewActions() []action {
+	var all []action
+	for _, v := range allViews() {
+		if v.key == "" {
+			continue
+		}
+		all = append(all, action{name: v.name, keys: v.key, in: inLists | inText, group: "views", help: v.help, off: v.off, do: func(m *Model) tea.Cmd { return m.openView(v.id) }})
+	}
+	turn := func(n int) func(*Model) tea.Cmd { return func(m *Model) tea.Cmd { return m.turnView(n) } }
+	return append(all,
+		action{name: "next-view", keys: "]", in: inLists | inText, group: "views", help: "next view", off: oneView, do: turn(1)},
+		action{name: "previous-view", keys: "[", in: inLists | inText, group: "views", help: "previous view", off: oneView, do: turn(-1)},
+		action{name: "focus", keys: "tab", in: inLists, group: "views", help: "focus the other pane", off: later("a second pane to focus is")},
+		action{name: "raw", keys: "p", in: inLists | inWhy, group: "views", help: "raw payload", off: later("the raw payload is")},
+		action{name: "session-logs", keys: "l", in: inLists | inWhy, group: "views", help: "logs of the session", off: later("logs are")},
+		action{name: "session-events", keys: "e", in: inLists | inWhy, group: "views", help: "events of the session", off: later("the events view is")},
+		action{name: "follow", keys: "F", in: inText, group: "views", help: "follow a text that grows", off: later("a text that grows is")},
+		action{name: "wrap", keys: "w", in: inText, group: "views", help: "wrap long lines", off: func(*Model) string { return "this text is wrapped already" }},
+		action{name: "times", keys: "t", in: inText, group: "views", help: "time stamps", off: later("a text with time stamps is")},
+		action{name: "export", keys: "E", in: inLists, group: "views", help: "export what is shown as JSON or CSV", off: later("export is")},
+		action{name: "handover", keys: "H", in: inLists, group: "views", help: "hand-over summary", off: later("the hand-over is")},
+	)
+}
+
+func agentActions() []action {
+	return []action{
+		{name: "ack", keys: "a", in: inLists, group: "alerts", help: "acknowledge", off: later("acknowledging is")},
+		{name: "snooze", keys: "z", in: inLists, group: "alerts", help: "snooze", off: later("snoozing is")},
+		{name: "mute", keys: "M", in: inLists, group: "alerts", help: "mute, with an end and a note", off: later("muting is")},
+		{name: "release", in: inLists, group: "alerts", help: "release the brake: settle a held group", off: later("releasing from here is")},
+		{name: "mark", keys: "space", in: inSessions, group: "agents", help: "mark, for an action on several", off: later("marks are")},
+		{name: "mark-range", keys: "V", in: inSessions, group: "agents", help: "mark a range", off: later("marks are")},
+		{name: "unmark", keys: "U", in: inSessions, group: "agents", help: "clear the marks", off: later("marks are")},
+		{name: "restart", keys: "R", in: inLists | inWhy, group: "agents", touch: true, help: "restart: always asks", off: offAgent("restarting", func(c watchdog.Can) bool { return c.Restart })},
+		{name: "expire", keys: "X", in: inLists | inWhy, group: "agents", touch: true, help: "expire: always asks", off: offAgent("expiring", func(c watchdog.Can) bool { return c.Expire })},
+		{name: "stop", keys: "S", in: inLists | inWhy, group: "agents", touch: true, help: "stop, or kill inside its question: always asks", off: offAgent("stopping", func(c watchdog.Can) bool { return c.Stop })},
+		{name: "dump", keys: "T", in: inLists, group: "agents", touch: true, help: "stack dump", off: offAgent("dumping", func(c watchdog.Can) bool { return c.Dump })},
+		{name: "trial", in: inLists, group: "agents", help: "try another policy on what is seen", off: later("the policy trial is")},
+		{name: "record", in: inLists, group: "agents", help: "record every input event to a file", off: later("recording from here is")},
+	}
+}
+
+func replayActions() []action {
+	speed := func(f float64) func(*Model) tea.Cmd { return func(m *Model) tea.Cmd { return m.replaySpeed(f) } }
+	step := func(n int) func(*Model) tea.Cmd { return func(m *Model) tea.Cmd { return m.replayStep(n) } }
+	return []action{
+		{name: "pause", keys: "space", in: inReplay, group: "replay", foot: "pause", help: "pause and go on", do: (*Model).replayPause},
+		{name: "step-back", keys: ",", in: inReplay, group: "replay", foot: "step", help: "a step back", do: step(-1)},
+		{name: "step-on", keys: ".", in: inReplay, group: "replay", help: "a step on", do: step(1)},
+		{name: "faster", keys: "+", in: inReplay, group: "replay", foot: "faster", help: "twice as fast", do: speed(2)},
+		{name: "slower", keys: "-", in: inReplay, group: "replay", help: "half as fast", do: speed(0.5)},
+	}
+}
+
+func firstRunActions() []action {
+	return []action{
+		{name: "demo", keys: "d", in: inFirstRun, group: "start", help: "demo: simulated agents, every verdict within 20 s, nothing kept", off: needsHost, do: (*Model).openDemo},
+		{name: "bus", keys: "b", in: inFirstRun, group: "start", help: "start a bus on 127.0.0.1 that local agents can join", off: needsHost, do: (*Model).openBus},
+		{name: "supervise", keys: "s", in: inFirstRun, group: "start", help: "how to supervise a command", do: (*Model).showSupervise},
+		{name: "connect", keys: "c", in: inFirstRun, group: "start", help: "connect elsewhere: address or context", off: needsHost, do: (*Model).openConnect},
+		{name: "recording", keys: "o", in: inFirstRun, group: "start", help: "open a recording; a bundled night needs no server", off: needsHost, do: (*Model).openRecording},
+		{name: "ctx", in: inViews, group: "start", help: "contexts: named clusters of the configuration", off: needsContexts, do: (*Model).openContexts},
+	}
+}
+
+func inputActions() []action {
+	return []action{
+		{name: "accept", keys: "enter", in: inInput, group: "input", fixed: true, foot: "do it", help: "take what was typed", do: (*Model).acceptInput},
+		{name: "clear-input", keys: "ctrl+u", in: inInput, group: "input", fixed: true, help: "clear the line", do: func(m *Model) tea.Cmd { return m.editInput((*input).clear) }},
+		{name: "word-back", keys: "ctrl+w", in: inInput, group: "input", fixed: true, help: "delete a word", do: func(m *Model) tea.Cmd { return m.editInput((*input).deleteWord) }},
+		{name: "delete-back", keys: "backspace", in: inInput, group: "input", fixed: true, help: "delete a character", do: func(m *Model) tea.Cmd { return m.editInput((*input).backspace) }},
+		{name: "delete", keys: "delete", in: inInput, group: "input", fixed: true, help: "delete the next character", do: func(m *Model) tea.Cmd { return m.editInput((*input).delete) }},
+		{name: "left", keys: "left", in: inInput, group: "input", fixed: true, help: "left", do: func(m *Model) tea.Cmd { return m.editInput((*input).left) }},
+		{name: "right", keys: "right", in: inInput, group: "input", fixed: true, help: "right", do: func(m *Model) tea.Cmd { return m.editInput((*input).right) }},
+		{name: "line-start", keys: "home", in: inInput, group: "input", fixed: true, help: "start of the line", do: func(m *Model) tea.Cmd { return m.editInput((*input).home) }},
+		{name: "line-end", keys: "end ctrl+e", in: inInput, group: "input", fixed: true, help: "end of the line", do: func(m *Model) tea.Cmd { return m.editInput((*input).end) }},
+		{name: "choice-down", keys: "down ctrl+n tab", in: inPalette, group: "input", fixed: true, help: "next choice", do: func(m *Model) tea.Cmd { return m.palette.move(1) }},
+		{name: "choice-up", keys: "up ctrl+p shift+tab", in: inPalette, group: "input", fixed: true, help: "previous choice", do: func(m *Model) tea.Cmd { return m.palette.move(-1) }},
+	}
+}
+
+func screenActions() []action {
+	return []action{
+		{name: "palette", keys: ":", in: inViews, group: "screen", foot: "actions", help: "palette: every action by name with its key", do: (*Model).openPalette},
+		{name: "help", keys: "?", in: inViews &^ inHelp, group: "screen", foot: "help", help: "help: generated, searchable; what is off has its reason", do: func(m *Model) tea.Cmd { return m.openView(viewHelp) }},
+		{name: "undo", keys: "esc", in: inViews | inInput, group: "screen", fixed: true, help: "undo one layer: prompt, view, filter; never quits; alt with a key counts as esc", do: (*Model).undoLayer},
+		{name: "quit", keys: "q", in: inViews, group: "screen", foot: "quit", help: "back, then quit", do: (*Model).back},
+		{name: "interrupt", keys: "ctrl+c", in: inViews | inInput, group: "screen", fixed: true, help: "back, then quit; twice within 1 s leaves from anywhere", do: (*Model).interrupt},
+		{name: "retry", keys: "ctrl+r", in: inViews, group: "screen", help: "ask all sources again now", off: needsFeed, do: (*Model).retry},
+		{name: "redraw", keys: "ctrl+l", in: inViews | inInput, group: "screen", help: "draw the screen anew", do: func(*Model) tea.Cmd { return tea.ClearScreen }},
+		{name: "suspend", keys: "ctrl+z", in: inViews | inInput, group: "screen", help: "suspend", off: needsSuspend, do: (*Model).suspend},
+	}
+}

@@ -1,0 +1,168 @@
+package ui
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// column is one column of the table behind the verdict.
+type column struct {
+	name  string // in the header and in the menu
+	right bool
+	width int
+	// from is the width of the table from which it is shown by itself.
+	from int
+	help string
+	draw func(*Model, *painter, *watchdog.Row, int)
+}
+
+// The columns that are always there.
+const (
+	verdictWidth = 10
+	shortName    = 20
+	longName     = 28
+	longNameFrom = 120 // table width from which ids get the long column
+	leastWhy     = 8   // a WHY narrower than this says nothing
+)
+
+// allColumns is the one table of them, in the order on the screen. SESSION has
+// width 0: it takes shortName or longName; WHY / TASK the rest.
+func allColumns() []column {
+	return []column{
+		{name: "FOR", right: true, width: 4, from: 55, help: "since when the verdict holds", draw: drawFor},
+		{name: "SESSION", from: 0, help: "the session's id", draw: nil},
+		{name: "GEN", right: true, width: 4, from: 100, help: "generation: which execution of the session", draw: drawGen},
+		{name: "UP", right: true, width: 4, from: 105, help: "since its execution started", draw: func(m *Model, p *painter, r *watchdog.Row, w int) {
+			p.cellRight(Style{}, appendAge(m.scratch[:0], stepped(r, r.Uptime)), w)
+		}},
+		{name: "BEAT", right: true, width: 4, from: 60, help: "age of the last beat: it lives", draw: func(m *Model, p *painter, r *watchdog.Row, w int) {
+			p.cellRight(Style{}, appendBeatAge(m.scratch[:0], r), w)
+		}},
+		{name: "WORK", right: true, width: 4, from: 70, help: "age of the last work; ~ last visible change, > at least", draw: func(m *Model, p *painter, r *watchdog.Row, w int) {
+			p.cellRight(Style{}, appendWorkAge(m.scratch[:0], r), w)
+		}},
+		{name: "CREDIT", right: true, width: 6, from: 112, help: "credits remaining", draw: func(m *Model, p *painter, r *watchdog.Row, w int) {
+			p.cellRight(Style{}, appendCredits(m.scratch[:0], r.Credits), w)
+		}},
+		{name: "HOST", width: 6, from: 120, help: "host", draw: func(_ *Model, p *painter, r *watchdog.Row, w int) {
+			p.cell(Style{}, fitMiddle(r.Host, w), w)
+		}},
+		{name: "SRC", width: 4, from: 132, help: "who sees it: N nats, R redis, H http, L local; - configured, not seeing", draw: drawSources},
+	}
+}
+
+// columnSet is which columns the operator wants.
+type columnSet struct {
+	all  []column
+	want map[string]bool // by name: shown or hidden whatever the width
+}
+
+func defaultColumns() columnSet {
+	return columnSet{all: allColumns(), want: map[string]bool{}}
+}
+
+// layout is the columns of a table that is width cells wide.
+type layout struct {
+	width int
+	cols  []placed
+	name  int // width of SESSION
+	why   int // width of WHY / TASK; 0 not shown
+}
+
+type placed struct {
+	column
+	w int
+}
+
+// fit chooses the columns for a width. VERDICT is never cut.
+func (c *columnSet) fit(width int) layout {
+	l := layout{width: width, name: shortName}
+	if width >= longNameFrom {
+		l.name = longName
+	}
+	used := 3 + verdictWidth // cursor, glyph, space
+	for _, col := range c.all {
+		if col.width == 0 {
+			l.cols = append(l.cols, placed{col, l.name})
+			used += 1 + l.name
+			continue
+		}
+		show, set := c.want[col.name]
+		if !set {
+			show = width >= col.from
+		}
+		if show && (!set || used+1+col.width < width-leastWhy || width >= col.from) {
+			l.cols = append(l.cols, placed{col, col.width})
+			used += 1 + col.width
+		}
+	}
+	l.why = width - used - 1
+	if l.why < leastWhy {
+		for i := range l.cols { // the id gets what WHY cannot use
+			if l.cols[i].width == 0 {
+				l.cols[i].w = max(l.cols[i].w+width-used, 1)
+				l.name = l.cols[i].w
+			}
+		}
+		l.why = 0
+	}
+	return l
+}
+
+// stepped is an age that moves in steps while its row is healthy.
+func stepped(r *watchdog.Row, d time.Duration) time.Duration {
+	if d >= 0 && healthy(r) {
+		return coarse(d)
+	}
+	return d
+}
+
+func drawFor(m *Model, p *painter, r *watchdog.Row, w int) {
+	if r.Verdict == watchdog.Running {
+		p.pad(p.x + w)
+		return
+	}
+	p.cellRight(Style{}, appendAge(m.scratch[:0], stepped(r, r.For)), w)
+}
+
+func drawGen(m *Model, p *painter, r *watchdog.Row, w int) {
+	p.cellRight(Style{}, appendGeneration(m.scratch[:0], r.Generation, w), w)
+}
+
+// appendGeneration writes "#3"; "#?" while no number is known. One that is too
+// long shows its end.
+func appendGeneration(b []byte, g watchdog.Generation, w int) []byte {
+	if g == 0 {
+		return append(b, "#?"...)
+	}
+	var digits [12]byte
+	d := strconv.AppendUint(digits[:0], uint64(g), 10)
+	if len(d)+1 > w {
+		b = append(b, '~')
+		return append(b, d[len(d)-w+1:]...)
+	}
+	return append(append(b, '#'), d...)
+}
+
+func generation(g watchdog.Generation) string { return string(appendGeneration(nil, g, math.MaxInt32)) }
+
+var sourceLetters = [...]byte{watchdog.SourceNATS: 'N', watchdog.SourceRedis: 'R', watchdog.SourceHTTP: 'H', watchdog.SourceLocal: 'L'}
+
+func drawSources(m *Model, p *painter, r *watchdog.Row, w int) {
+	b := m.scratch[:0]
+	for i := range m.window.Links {
+		s := m.window.Links[i].Source
+		switch {
+		case int(s) >= len(sourceLetters):
+		case r.Seeing.Has(s):
+			b = append(b, sourceLetters[s])
+		default:
+			b = append(b, '-')
+		}
+	}
+	p.bytes(Style{}, b[:min(len(b), w)])
+	p.pad(p.x + w - min(len(b), w))
+}

@@ -1,0 +1,59 @@
+package ui
+
+// drawFooter writes the prompt, a note, or the keys that matter here.
+func (m *Model) drawFooter(p *painter, lines int) {
+	if m.scene()&inInput != 0 {
+		m.drawPrompt(p, lines)
+		return
+	}
+	if m.note.text != "" {
+		st := Style{}
+		if m.note.bad {
+			st = m.styles.Suspect
+		}
+		p.pad(1)
+		p.text(st, m.note.text)
+		p.line()
+		return
+	}
+	m.drawKeys(p)
+	p.line()
+}
+
+// drawKeys lists the keys that work here, in the order of the table of
+// actions. How to get help and out always stays.
+func (m *Model) drawKeys(p *painter) {
+	in := m.scene()
+	var shown []*action
+	used := 1
+	width := func(a *action) int { return len(m.keys.firstKey(a.name)) + 1 + len(a.foot) + 2 }
+	for _, last := range []bool{true, false} {
+		for i := range m.actions {
+			a := &m.actions[i]
+			if a.foot == "" || a.in&in == 0 || (a.group == "screen") != last || m.keys.firstKey(a.name) == "" || m.offReason(a) != "" {
+				continue
+			}
+			if used+width(a)-2 > m.width {
+				continue
+			}
+			shown = append(shown, a)
+			used += width(a)
+		}
+	}
+	p.pad(1)
+	first := true
+	for _, last := range []bool{false, true} {
+		for _, a := range shown {
+			if (a.group == "screen") != last {
+				continue
+			}
+			if !first {
+				p.pad(p.x + 2)
+			}
+			first = false
+			p.text(m.styles.Dim, m.keys.firstKey(a.name))
+			p.pad(p.x + 1)
+			p.text(Style{}, a.foot)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package ui
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+var update = flag.Bool("update", false, "write testdata/*.golden anew")
+
+var sizes = [][2]int{{40, 10}, {80, 24}, {120, 40}, {200, 60}}
+
+// frames are the views of the golden files.
+func frames() []struct {
+	name   string
+	window watchdog.Window
+	about  About
+	keys   string
+} {
+	prod := About{Name: "prod", ReadOnly: true, Sweeper: "serve@eu1-01"}
+	return []struct {
+		name   string
+		window watchdog.Window
+		about  About
+		keys   string
+	}{
+		{"first-view", sickWindow(), prod, ""},
+		{"why", sickWindow(), prod, "i"},
+		{"help", sickWindow(), prod, "?"},
+		{"filter", sickWindow(), prod, "/ b a t c h"},
+		{"palette", sickWindow(), prod, ":"},
+		{"sort", sickWindow(), prod, "s"},
+		{"frozen", sickWindow(), prod, "Z"},
+		{"quiet", quietWindow(), prod, ""},
+		{"learning", learningWindow(), prod, ""},
+		{"blind", blindWindow(), prod, ""},
+		{"demo", sickWindow(), About{Name: "demo", Demo: true, Sweeper: "this screen"}, ""},
+		{"refused", emptyWindow(refusedLinks()...), About{Name: "local"}, ""},
+		{"connected", emptyWindow(upLink(watchdog.SourceNATS), refusedLinks()[1]), About{Name: "local"}, ""},
+	}
+}
+
+func TestGoldenFrames(t *testing.T) {
+	for _, f := range frames() {
+		for _, size := range sizes {
+			t.Run(fmt.Sprintf("%s-%dx%d", f.name, size[0], size[1]), func(t *testing.T) {
+				s := newScreen(t, f.window, f.about, size[0], size[1])
+				s.press(strings.Fields(f.keys)...)
+				golden(t, fmt.Sprintf("%s-%dx%d", f.name, size[0], size[1]), ansi.Strip(s.m.frame())+"\n")
+			})
+		}
+	}
+}
+
+func TestGoldenStyles(t *testing.T) {
+	for _, theme := range []Theme{ThemeDark, ThemeLight, ThemeMono, ThemeContrast, ThemeNone} {
+		s := newScreen(t, sickWindow(), About{Name: "prod", ReadOnly: true}, 80, 24, func(o *Options) { o.Theme = theme })
+		golden(t, "style-"+theme.String(), strings.ReplaceAll(s.m.frame(), "\x1b", "\\e")+"\n")
+	}
+}
+
+func TestGoldenASCII(t *testing.T) {
+	for _, f := range frames() {
+		s := newScreen(t, f.window, f.about, 80, 24, func(o *Options) { o.ASCII, o.Theme = true, ThemeNone })
+		s.press(strings.Fields(f.keys)...)
+		frame := s.m.frame()
+		for i := range len(frame) {
+			if c := frame[i]; c != '\n' && (c < 0x20 || c > 0x7e) {
+				t.Fatalf("%s: byte %q in an ASCII frame without styles", f.name, c)
+			}
+		}
+		if f.name == "first-view" {
+			golden(t, "ascii-first-view", frame+"\n")
+		}
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; run go test ./ui -update", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s differs (-want +got); if it should, run go test ./ui -update:\n%s", path, diff)
+	}
+}

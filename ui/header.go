@@ -1,0 +1,339 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// slowTrip is the latency above which a link's is shown.
+const slowTrip = 50 * time.Millisecond
+
+// drawHeader writes the two lines that are always there: the verdict of the
+// fleet; then what is watched, how well, and what was lost.
+func (m *Model) drawHeader(p *painter, lines int) {
+	if lines < 1 {
+		return
+	}
+	now := ""
+	if m.have {
+		now = clock(m.window.Now.Wall)
+	}
+	p.pad(1)
+	room := p.width - 1
+	if m.width >= 60 && now != "" {
+		room -= len(now) + 1
+	} else {
+		now = ""
+	}
+	p.segments(m.fleetLine(), room)
+	if now != "" {
+		p.pad(p.width - len(now))
+		p.text(m.styles.Dim, now)
+	}
+	p.line()
+	if lines < 2 {
+		return
+	}
+	p.pad(1)
+	right, st := m.dropsText()
+	p.segments(m.linksLine(), p.width-1-len(right)-1)
+	if m.width >= 40 {
+		p.pad(p.width - len(right))
+		p.text(st, right)
+	}
+	p.line()
+}
+
+// sight sums up how much we can see.
+type sight struct {
+	links, seeing int
+	blind         []string // what is wrong with each that does not see
+	last          time.Duration
+	ever          bool // something was seen once
+}
+
+func (m *Model) sight() sight {
+	s := sight{last: -1}
+	for i := range m.window.Links {
+		l := &m.window.Links[i]
+		s.links++
+		if l.LastTrip >= 0 {
+			s.ever = true
+		}
+		if l.Sighted {
+			s.seeing++
+			continue
+		}
+		if l.LastTrip >= 0 && (s.last < 0 || l.Since < s.last) {
+			s.last = l.Since
+		}
+		s.blind = append(s.blind, linkName(l.Source)+" "+linkTrouble(l))
+	}
+	return s
+}
+
+func linkName(s watchdog.Source) string {
+	switch s {
+	case watchdog.SourceNATS:
+		return "NATS"
+	case watchdog.SourceRedis:
+		return "Redis"
+	case watchdog.SourceHTTP:
+		return "HTTP"
+	case watchdog.SourceLocal:
+		return "local"
+	}
+	return s.String()
+}
+
+// linkTrouble is "down 41s, try 7 in 4s": a dead link changes words.
+func linkTrouble(l *watchdog.Link) string {
+	var b strings.Builder
+	switch {
+	case l.Phase == watchdog.LinkUp && l.Reason != "":
+		b.WriteString("blind ")
+	case l.Phase == watchdog.LinkUp:
+		b.WriteString("up, unseen ")
+	default:
+		b.WriteString(l.Phase.String() + " ")
+	}
+	b.WriteString(age(l.Since))
+	if l.Phase == watchdog.LinkUp {
+		if l.Reason != "" {
+			b.WriteString(": " + l.Reason)
+		}
+		return b.String()
+	}
+	if l.Attempt > 0 {
+		fmt.Fprintf(&b, ", try %d", l.Attempt)
+		if l.NextTry > 0 {
+			b.WriteString(" in " + age(l.NextTry))
+		}
+	}
+	return b.String()
+}
+
+// fleetLine is the first line: is anything wrong?
+func (m *Model) fleetLine() []segment {
+	s := &m.styles
+	if m.feed == nil || !m.have {
+		switch {
+		case m.opening.gen != 0:
+			return []segment{{s.Wait, "OPENING", 0, 9}, {Style{}, m.opening.target.what(), 2, 8}}
+		case m.feed != nil:
+			return []segment{{s.Wait, "STARTING", 0, 9}, {s.Dim, "nothing is known yet", 2, 8}}
+		}
+		return []segment{{s.Suspect, "NO SERVER", 0, 9}, {Style{}, "nothing is watched yet", 2, 8}}
+	}
+	if m.ended {
+		return []segment{{s.Act, "ENDED", 0, 9}, {Style{}, "the feed closed; this is of " + clock(m.window.Now.Wall) + ", not live", 2, 8}}
+	}
+	w, see := &m.window, m.sight()
+	f := &w.Fleet
+	switch {
+	case see.seeing == 0 && see.links > 0:
+		return m.blindLine(see)
+	case see.links == 0 && w.Total == 0:
+		return []segment{{s.Suspect, "NO SERVER", 0, 9}, {Style{}, "nothing is watched yet", 2, 8}}
+	case f.NeedYou > 0:
+		return m.needLine(f)
+	case w.Total == 0:
+		return []segment{{s.Title, "CONNECTED", 0, 9}, {Style{}, "no session seen yet", 2, 8}}
+	case see.seeing < see.links:
+		return append([]segment{{s.Suspect, "HALF BLIND", 0, 9}, {s.Suspect, strings.Join(see.blind, "; "), 2, 7},
+			{Style{}, count(f.Live) + " live, none accused", 2, 6}}, m.noticeSegments(f)...)
+	case f.Assessed < f.Live:
+		return append([]segment{{s.Wait, "NO ALARM YET", 0, 9},
+			{Style{}, "learning: work known for " + count(f.Assessed) + " of " + count(f.Live), 2, 8}}, m.noticeSegments(f)...)
+	}
+	return m.wellLine(f)
+}
+
+func (m *Model) wellLine(f *watchdog.Fleet) []segment {
+	trouble := "no trouble since " + age(m.window.Now.Mono-m.window.Started.Mono)
+	if f.LastTrouble >= 0 {
+		trouble = "last trouble " + age(max(m.window.Now.Mono-f.LastTrouble, 0)) + " ago"
+	}
+	return append([]segment{{m.styles.Title, "ALL WELL", 0, 9}, {Style{}, count(f.Live) + " live", 2, 8}, {m.styles.Dim, trouble, 2, 6}}, m.noticeSegments(f)...)
+}
+
+// noticeSegments are the ranks that are listed but not counted.
+func (m *Model) noticeSegments(f *watchdog.Fleet) []segment {
+	var out []segment
+	for _, v := range []watchdog.Verdict{watchdog.Quiet, watchdog.Unknown} {
+		if n := f.ByVerdict[v]; n > 0 {
+			out = append(out, segment{m.styles.Suspect, count(n) + " " + v.String(), 2, 7})
+		}
+	}
+	return out
+}
+
+// needLine counts what needs a person, most urgent first.
+func (m *Model) needLine(f *watchdog.Fleet) []segment {
+	out := []segment{{m.styles.Act, count(f.NeedYou) + " NEED YOU", 0, 99}}
+	if f.NeedYou == 1 {
+		out[0].text = "1 NEEDS YOU"
+	}
+	gap, keep := 2, 90
+	add := func(n int, word string, means meaning) {
+		if n > 0 {
+			out = append(out, segment{m.styles.of(means), count(n) + " " + word, gap, keep})
+			gap, keep = 1, keep-1
+		}
+	}
+	for _, v := range []watchdog.Verdict{watchdog.Wedge, watchdog.Stalled, watchdog.CrashLoop, watchdog.Lost, watchdog.Failed, watchdog.Silent, watchdog.Disputed} {
+		_, means := m.glyphs.verdict(v)
+		add(f.ByVerdict[v], v.String(), means)
+	}
+	add(f.Human, "human", meansWait)
+	add(f.Overdue, "overdue", meansWait)
+	return out
+}
+
+// blindLine never lets old data pass as live.
+func (m *Model) blindLine(see sight) []segment {
+	s := &m.styles
+	out := []segment{{s.Act, "CANNOT SEE", 0, 99}, {s.Act, strings.Join(see.blind, "; ") + ";", 2, 5}}
+	if !see.ever {
+		return append(out[:1], segment{s.Act, strings.Join(see.blind, "; "), 2, 8}, segment{Style{}, "nothing seen yet", 2, 6})
+	}
+	of := m.window.Now.Wall
+	if see.last >= 0 {
+		of -= int64(see.last)
+	}
+	return append(out, segment{Style{}, "verdicts are of " + wall(of, m.window.Now.Wall) + ",", 1, 8}, segment{Style{}, "nobody accused", 1, 7})
+}
+
+// linksLine is the second line: what is watched, and how well.
+func (m *Model) linksLine() []segment {
+	s := &m.styles
+	var out []segment
+	add := func(st Style, text string, gap, keep int) {
+		if text == "" {
+			return
+		}
+		if len(out) == 0 {
+			gap = 0
+		}
+		out = append(out, segment{st, text, gap, keep})
+	}
+	if m.about.Demo {
+		add(s.Badge, " DEMO ", 0, 99)
+	}
+	if m.about.Replay != nil {
+		add(s.Badge, m.replayBadge(), 1, 98)
+	}
+	add(s.Dim, m.about.Name, 1, 80)
+	if m.about.ReadOnly {
+		add(s.Dim, "READ-ONLY", 1, 90)
+	}
+	if !m.have {
+		return out
+	}
+	f := &m.window.Fleet
+	if m.window.Total > 0 {
+		add(s.Dim, count(f.Live)+" live", 2, 60)
+		if n := f.ByVerdict[watchdog.Waiting]; n > 0 {
+			add(s.Dim, count(n)+" waiting", 1, 30)
+		}
+	}
+	if f.NeedYou > 0 && f.Assessed < f.Live {
+		add(s.Wait, "learning "+count(f.Assessed)+" of "+count(f.Live), 2, 50)
+	}
+	m.linkSegments(add)
+	if d := m.window.Self; d.Score > 0 {
+		add(s.Suspect, fmt.Sprintf("we are late %s: deadlines x%d", age(d.Lag), d.Score+1), 2, 65)
+	}
+	if n := m.window.Self.Shed; n > 0 {
+		add(s.Suspect, "shed "+count(n), 2, 55)
+	}
+	if m.about.Replay == nil {
+		if m.about.Sweeper != "" {
+			add(s.Dim, "settled by "+m.about.Sweeper, 2, 20)
+		} else if m.window.Total > 0 {
+			add(s.Dim, "nobody settles", 2, 20)
+		}
+	}
+	return out
+}
+
+func (m *Model) linkSegments(add func(Style, string, int, int)) {
+	gap := 2
+	for i := range m.window.Links {
+		l := &m.window.Links[i]
+		st, text := m.styles.Dim, linkName(l.Source)
+		switch {
+		case !l.Sighted:
+			st = m.styles.Act
+			text += " " + linkTrouble(l)
+		case l.RTT > slowTrip:
+			text += fmt.Sprintf(" %dms", l.RTT.Milliseconds())
+		default:
+			text += " ok"
+		}
+		if l.Sighted && m.width >= 100 && l.Address != "" {
+			text += " " + l.Address
+		}
+		add(st, text, gap, 70-i)
+		gap = 1
+		if l.Warning != "" && m.width >= 140 {
+			add(m.styles.Suspect, "("+l.Warning+")", 1, 25)
+		}
+		if n := l.RefusedTotal(); n > 0 {
+			add(m.styles.Suspect, "refused "+count(n), 1, 40)
+		}
+	}
+}
+
+func (m *Model) replayBadge() string {
+	b := " REPLAY"
+	if m.replay.speed > 0 && m.replay.speed != 1 {
+		b += fmt.Sprintf(" x%g", m.replay.speed)
+	}
+	if m.replay.paused {
+		b += " PAUSED"
+	}
+	return b + " "
+}
+
+// dropsText is what we lost ourselves; it makes sessions unknown, so it always
+// has its place.
+func (m *Model) dropsText() (string, Style) {
+	drops := m.window.Self.Drops
+	var linked uint64
+	for i := range m.window.Links {
+		linked += m.window.Links[i].Dropped
+	}
+	drops = max(drops, linked)
+	if !m.have {
+		return "", Style{}
+	}
+	if drops > 0 {
+		return "drops " + count(drops), m.styles.Suspect
+	}
+	return "drops 0", m.styles.Dim
+}
+
+// titleText is the terminal's title, at most 20 cells: "9! prod sessionwatch".
+func (m *Model) titleText() string {
+	const limit = 20
+	lead := ""
+	if m.have {
+		switch see := m.sight(); {
+		case see.links > 0 && see.seeing == 0:
+			lead = "blind "
+		case m.window.Fleet.NeedYou > 999:
+			lead = "999+! "
+		case m.window.Fleet.NeedYou > 0:
+			lead = fmt.Sprintf("%d! ", m.window.Fleet.NeedYou)
+		}
+	}
+	const name = "sessionwatch"
+	if room := limit - len(lead) - len(name) - 1; room >= 2 && m.about.Name != "" {
+		return lead + fit(m.about.Name, room) + " " + name
+	}
+	return fit(lead+name, limit)
+}

@@ -1,0 +1,56 @@
+package ui
+
+import "github.com/sessionwatch/sessionwatch/watchdog"
+
+// Results of commands. gen is the feed, or the opening, that asked.
+type (
+	// feedOpened is the answer to an opening.
+	feedOpened struct {
+		gen   uint64
+		feed  Feed
+		about About
+		err   error
+	}
+	// windowArrived is the next window of a feed; closed: there are no more.
+	windowArrived struct {
+		gen    uint64
+		window watchdog.Window
+		about  About
+		replay replayState
+		closed bool
+	}
+	// askDelivered says that the feed took an ask.
+	askDelivered struct{ gen uint64 }
+	// errandFinished says that the next errand may run; its own message, if
+	// any, is handled too.
+	errandFinished struct {
+		gen    uint64
+		result any
+	}
+	// replayChanged says how a replay stands after a key.
+	replayChanged struct{ state replayState }
+	// textCopied is the answer of the clipboard.
+	textCopied struct {
+		text string
+		err  error
+	}
+	// suspendRefused is why the process was not suspended; nil: it is back.
+	suspendRefused struct{ err error }
+	// keysSettled says that the time in which a burst is told has passed.
+	keysSettled struct{}
+	// contextsListed are the names in the configuration.
+	contextsListed struct{ names []string }
+)
+
+// replayState is how a recording plays.
+type replayState struct {
+	paused bool
+	speed  float64
+}
+
+func stateOf(r Replay) replayState {
+	if r == nil {
+		return replayState{}
+	}
+	return replayState{paused: r.Paused(), speed: r.Speed()}
+}

@@ -1,0 +1,187 @@
+package ui
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// fakeFeed answers asks from one window, like a lens would.
+type fakeFeed struct {
+	mu      sync.Mutex
+	about   About
+	asks    []watchdog.Ask
+	windows chan watchdog.Window
+	retries int
+	closed  bool
+}
+
+func newFakeFeed(about About) *fakeFeed {
+	return &fakeFeed{about: about, windows: make(chan watchdog.Window, 1)}
+}
+
+func (f *fakeFeed) Ask(a watchdog.Ask) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asks = append(f.asks, a)
+}
+func (f *fakeFeed) Windows() <-chan watchdog.Window { return f.windows }
+func (f *fakeFeed) Retry()                          { f.mu.Lock(); f.retries++; f.mu.Unlock() }
+func (f *fakeFeed) About() About                    { return f.about }
+func (f *fakeFeed) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.closed {
+		f.closed = true
+		close(f.windows)
+	}
+}
+
+func (f *fakeFeed) last() watchdog.Ask {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.asks) == 0 {
+		return watchdog.Ask{}
+	}
+	return f.asks[len(f.asks)-1]
+}
+
+// screen drives a model without a program: commands run at once, but those
+// that wait for a window or for time.
+type screen struct {
+	t    testing.TB
+	m    *Model
+	feed *fakeFeed
+	now  time.Duration
+	quit bool
+	said []tea.Msg // messages that only Bubble Tea understands
+}
+
+// newScreen shows a window at a size.
+func newScreen(t testing.TB, w watchdog.Window, about About, width, height int, change ...func(*Options)) *screen {
+	t.Helper()
+	s := &screen{t: t, feed: newFakeFeed(about), now: time.Hour}
+	o := Options{Feed: s.feed, Theme: ThemeDark, Now: func() time.Duration { return s.now }}
+	for _, c := range change {
+		c(&o)
+	}
+	if o.Feed == nil {
+		s.feed = nil
+	}
+	s.m = New(o)
+	s.run(s.m.Init())
+	s.send(tea.WindowSizeMsg{Width: width, Height: height})
+	if s.feed != nil {
+		s.show(w)
+	}
+	return s
+}
+
+// show delivers a window as the answer to the newest ask.
+func (s *screen) show(w watchdog.Window) {
+	s.t.Helper()
+	for range 3 { // the answer may change the cursor, and so the ask
+		before := s.m.asking.seq
+		s.send(windowArrived{gen: s.m.gen, window: s.answer(w), about: s.feed.about, replay: stateOf(s.feed.about.Replay)})
+		if s.m.asking.seq == before {
+			return
+		}
+	}
+}
+
+// answer cuts the window that was asked for out of one that has all rows.
+func (s *screen) answer(all watchdog.Window) watchdog.Window {
+	a := s.feed.last()
+	w := all
+	w.AskSeq, w.Anchor = a.Seq, -1
+	for i := range all.Rows {
+		if all.Rows[i].ID == a.Anchor {
+			w.Anchor = i
+		}
+	}
+	from := min(a.Offset, len(all.Rows))
+	if w.Anchor >= 0 && (w.Anchor < from || w.Anchor >= from+a.Height) {
+		from = max(w.Anchor-a.Height/2, 0)
+	}
+	w.Offset = from
+	w.Rows = append([]watchdog.Row(nil), all.Rows[from:min(from+a.Height, len(all.Rows))]...)
+	return w
+}
+
+func (s *screen) send(msg tea.Msg) {
+	s.t.Helper()
+	_, cmd := s.m.Update(msg)
+	s.run(cmd)
+}
+
+// run does what commands do, but for those that wait.
+func (s *screen) run(cmd tea.Cmd) {
+	s.t.Helper()
+	if cmd == nil {
+		return
+	}
+	done := make(chan tea.Msg, 1)
+	go func() { done <- cmd() }()
+	var msg tea.Msg
+	select {
+	case msg = <-done:
+	case <-time.After(20 * time.Millisecond):
+		return // it waits for a window
+	}
+	switch msg := msg.(type) {
+	case nil:
+	case tea.BatchMsg:
+		for _, c := range msg {
+			s.run(c)
+		}
+	case tea.QuitMsg:
+		s.quit = true
+	default:
+		s.said = append(s.said, msg)
+		s.send(msg)
+	}
+}
+
+// press sends keys with time between them, by their names.
+func (s *screen) press(names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		s.now += 100 * time.Millisecond
+		s.send(key(name))
+	}
+}
+
+func key(name string) tea.KeyPressMsg {
+	special := map[string]rune{
+		"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp, "down": tea.KeyDown, "backspace": tea.KeyBackspace,
+		"pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd, "left": tea.KeyLeft, "right": tea.KeyRight, "delete": tea.KeyDelete,
+	}
+	if c, ok := special[name]; ok {
+		return tea.KeyPressMsg{Code: c}
+	}
+	if name == "space" {
+		return tea.KeyPressMsg{Code: ' ', Text: " "}
+	}
+	if len(name) > 5 && name[:5] == "ctrl+" {
+		return tea.KeyPressMsg{Code: rune(name[5]), Mod: tea.ModCtrl}
+	}
+	if len(name) > 4 && name[:4] == "alt+" {
+		return tea.KeyPressMsg{Code: rune(name[4]), Mod: tea.ModAlt}
+	}
+	r := []rune(name)[0]
+	return tea.KeyPressMsg{Code: r, Text: name}
+}
+
+// fakeHost opens what the test says.
+type fakeHost struct {
+	open     func(ctx context.Context, t Target) (Feed, error)
+	contexts []string
+}
+
+func (h fakeHost) Open(ctx context.Context, t Target) (Feed, error) { return h.open(ctx, t) }
+func (h fakeHost) Contexts() []string                               { return h.contexts }

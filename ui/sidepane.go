@@ -1,0 +1,79 @@
+package ui
+
+import (
+	"bytes"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// The side pane stands beside a table of tableBeside cells.
+const (
+	tableBeside = 132
+	sideFrom    = 180
+	widestSide  = 90
+)
+
+// sidePane draws the strip and the fleet's latest events, as lines that are
+// at most width cells wide.
+func (m *Model) sidePane(width, lines int) [][]byte {
+	p := &m.pane
+	p.reset(width, lines)
+	d, full := m.detail()
+	m.drawStripTitle(p, d)
+	if d != nil {
+		for _, f := range m.sideFacts(d, full) {
+			m.drawFact(p, &f, 6, 3)
+		}
+	}
+	p.rule(m.styles.Dim, m.glyphs.Rule, 2)
+	p.text(m.styles.Title, " latest ")
+	p.rule(m.styles.Dim, m.glyphs.Rule, width)
+	p.line()
+	for i := range m.window.Events {
+		m.drawTransition(p, &m.window.Events[i])
+	}
+	if len(m.window.Events) == 0 {
+		p.text(m.styles.Dim, " nothing happened since we watch")
+		p.line()
+	}
+	return bytes.Split(p.buf, []byte("\n"))
+}
+
+func (m *Model) sideFacts(d *watchdog.Detail, full bool) []fact {
+	out := []fact{m.whyFact(d, full)}
+	if r := d.Evidence.Rule; full && r != "" {
+		out = append(out, fact{label: "rule", text: r})
+	}
+	out = append(out, m.beatsFact(d, full), m.workFact(d, full), m.taskFact(d), m.creditFact(d))
+	where := orDash(d.Agent) + " on " + orDash(d.Host)
+	out = append(out, fact{label: "where", text: where})
+	out = append(out, m.canFact(d, full), m.nextFact(d))
+	restart := m.restartFact(d)
+	restart.label = "again"
+	restart.text = "if restarted, " + restart.text
+	return append(out, restart)
+}
+
+// drawTransition is "03:12:13Z stalled    indexer #2  no work 5m".
+func (m *Model) drawTransition(p *painter, t *watchdog.Transition) {
+	glyph, means := m.glyphs.verdict(t.To)
+	st := m.styles.of(means)
+	p.pad(1)
+	p.text(m.styles.Dim, clock(t.At.Wall))
+	p.pad(p.x + 1)
+	p.glyph(st, glyph)
+	p.pad(p.x + 1)
+	p.cell(st, t.To.String(), verdictWidth)
+	p.pad(p.x + 1)
+	p.text(Style{}, fitMiddle(string(t.ID), longName)+" "+generation(t.Generation))
+	p.pad(p.x + 1)
+	text := t.Text
+	if text == "" && !t.New {
+		text = "was " + t.From.String()
+	}
+	if t.New && text == "" {
+		text = "first seen"
+	}
+	p.text(m.styles.Dim, text)
+	p.line()
+}

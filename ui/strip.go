@@ -1,0 +1,288 @@
+package ui
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// fact is one labelled line about the session under the cursor.
+type fact struct {
+	label string
+	text  string
+	means meaning
+}
+
+// detail is what is known of the session under the cursor: everything, once
+// the feed has answered; before that its row.
+func (m *Model) detail() (*watchdog.Detail, bool) {
+	if f := m.window.Focus; f != nil && f.ID == m.table.cursor {
+		return f, true
+	}
+	if r := m.table.current(); r != nil {
+		m.rowOnly = watchdog.Detail{Row: *r, BurnPerMin: math.NaN(), WasBurnPerMin: math.NaN(), CreditsLeft: -1, TaskSince: -1, Seq: -1, LoopLag: -1}
+		return &m.rowOnly, false
+	}
+	return nil, false
+}
+
+// drawStrip explains the session under the cursor, below the table.
+func (m *Model) drawStrip(p *painter) {
+	n := m.stripLines()
+	if n == 0 {
+		return
+	}
+	d, full := m.detail()
+	m.drawStripTitle(p, d)
+	if d == nil {
+		return
+	}
+	labels := 5
+	facts := m.shortFacts(d, full)
+	if n > 4 {
+		labels = 6
+		facts = m.longFacts(d, full)
+	}
+	for i := range min(len(facts), n-1) {
+		m.drawFact(p, &facts[i], labels, 1)
+	}
+}
+
+func (m *Model) drawFact(p *painter, f *fact, labels, lines int) {
+	p.pad(1)
+	p.cell(m.styles.Dim, f.label, labels)
+	p.pad(p.x + 1)
+	p.wrapped(m.styles.of(f.means), f.text, labels+2, lines)
+	p.line()
+}
+
+// drawStripTitle is "── indexer #2 ─────── 1 of 2,002 ──".
+func (m *Model) drawStripTitle(p *painter, d *watchdog.Detail) {
+	s := &m.styles
+	p.rule(s.Dim, m.glyphs.Rule, 2)
+	p.pad(p.x + 1)
+	right := ""
+	if m.table.at >= 0 && m.table.matched > 0 {
+		right = " " + count(m.table.at+1) + " of " + count(m.table.matched) + " "
+	}
+	if d != nil {
+		gen := " " + generation(d.Generation)
+		room := p.edge - p.x - len(right) - 4
+		p.text(s.Title, fitMiddle(string(d.ID), room-len(gen)))
+		p.text(s.Title, gen)
+		p.pad(p.x + 1)
+	}
+	p.rule(s.Dim, m.glyphs.Rule, p.edge-len(right)-2)
+	p.text(s.Dim, right)
+	p.rule(s.Dim, m.glyphs.Rule, p.edge)
+	p.line()
+}
+
+// shortFacts are the three lines of a small screen.
+func (m *Model) shortFacts(d *watchdog.Detail, full bool) []fact {
+	return []fact{m.whyFact(d, full), m.stateFact(d), m.canFact(d, full)}
+}
+
+// longFacts are the seven lines of a larger one.
+func (m *Model) longFacts(d *watchdog.Detail, full bool) []fact {
+	out := []fact{m.whyFact(d, full), m.beatsFact(d, full), m.workFact(d, full), m.taskFact(d), m.creditFact(d), m.canFact(d, full), m.nextFact(d)}
+	return out
+}
+
+func (m *Model) whyFact(d *watchdog.Detail, full bool) fact {
+	_, means := m.glyphs.verdict(d.Verdict)
+	text := d.Verdict.String()
+	if d.Why != "" {
+		text = d.Why
+	} else if full && d.Evidence.Rule != "" {
+		text += ": " + d.Evidence.Rule
+	}
+	if e := &d.Evidence; full && e.Threshold > 0 && !strings.Contains(text, "limit") && healthy(&d.Row) {
+		text += ", limit " + age(e.Threshold)
+	}
+	if d.BeatAge >= 0 && !d.Verdict.Ended() && d.Verdict != watchdog.Silent && !strings.Contains(text, "beat") {
+		text += "; beats arrive, last " + m.agoText(d) + " ago"
+	}
+	if d.Evidence.Held != "" {
+		text += "; HELD: " + d.Evidence.Held
+	}
+	return fact{"why", text, means}
+}
+
+// agoText is the age of the last beat; in steps while the session is healthy,
+// so that the strip stands still too.
+func (m *Model) agoText(d *watchdog.Detail) string { return string(appendBeatAge(nil, &d.Row)) }
+
+func (m *Model) stateFact(d *watchdog.Detail) fact {
+	var b strings.Builder
+	b.WriteString(orDash(d.State))
+	if up := stepped(&d.Row, d.Uptime); up >= 0 {
+		b.WriteString("  up " + age(up))
+	}
+	b.WriteString("  credits " + string(appendCredits(nil, d.Credits)))
+	if d.Waiting != watchdog.WaitNone {
+		b.WriteString("  waiting for " + d.Waiting.String())
+		if d.WaitMax > 0 {
+			b.WriteString(", max " + age(d.WaitMax))
+		}
+	}
+	if d.Task != "" {
+		fmt.Fprintf(&b, "  task \"%s\"", d.Task)
+		if d.TaskSince >= 0 {
+			b.WriteString(", since " + wall(m.window.Now.Wall-int64(d.TaskSince), m.window.Now.Wall))
+		}
+	} else {
+		b.WriteString("  no task published")
+	}
+	return fact{label: "state", text: b.String()}
+}
+
+func (m *Model) taskFact(d *watchdog.Detail) fact {
+	var b strings.Builder
+	b.WriteString(orDash(d.State) + "  ")
+	if d.Task == "" {
+		b.WriteString("no task published")
+	} else {
+		fmt.Fprintf(&b, "\"%s\"", d.Task)
+	}
+	if pr := &d.Progress; pr.Known {
+		fmt.Fprintf(&b, "  %d%%", percent(pr.Done, pr.Of))
+		if !math.IsNaN(pr.PerMinute) {
+			b.WriteString("  " + rate(pr.PerMinute))
+			if !math.IsNaN(pr.WasPerMin) && rate(pr.WasPerMin) != rate(pr.PerMinute) {
+				b.WriteString(", was " + rate(pr.WasPerMin))
+			}
+		}
+		if pr.ETA >= 0 && pr.Done < pr.Of {
+			b.WriteString("  eta " + age(stepped(&d.Row, pr.ETA)))
+		}
+	}
+	if up := stepped(&d.Row, d.Uptime); up >= 0 {
+		b.WriteString("  up " + age(up))
+	}
+	return fact{label: "task", text: b.String()}
+}
+
+func rate(perMinute float64) string {
+	switch {
+	case math.IsNaN(perMinute) || math.IsInf(perMinute, 0):
+		return "-"
+	case perMinute == 0:
+		return "0/min"
+	case math.Abs(perMinute) < 0.1:
+		return fmt.Sprintf("%.2f/min", perMinute)
+	case math.Abs(perMinute) < 100:
+		return fmt.Sprintf("%.1f/min", perMinute)
+	}
+	return string(appendCredits(nil, perMinute)) + "/min"
+}
+
+func (m *Model) creditFact(d *watchdog.Detail) fact {
+	if math.IsNaN(d.Credits) {
+		return fact{label: "credit", text: "-  no budget published"}
+	}
+	var b strings.Builder
+	b.Write(appendCredits(nil, d.Credits))
+	if !math.IsNaN(d.BurnPerMin) {
+		fmt.Fprintf(&b, ", %.2f/min", d.BurnPerMin)
+		if !math.IsNaN(d.WasBurnPerMin) && math.Abs(d.WasBurnPerMin-d.BurnPerMin) >= 0.005 {
+			fmt.Fprintf(&b, ", was %.2f/min", d.WasBurnPerMin)
+		}
+	}
+	if d.CreditsLeft >= 0 {
+		b.WriteString(", out in " + age(d.CreditsLeft))
+	}
+	return fact{label: "credit", text: b.String()}
+}
+
+// canFact says what is possible, and why the rest is not.
+func (m *Model) canFact(d *watchdog.Detail, full bool) fact {
+	if m.about.ReadOnly {
+		return fact{label: "can", text: "dump, stop, restart: off, " + m.contextName() + " is READ-ONLY"}
+	}
+	if m.about.Replay != nil {
+		return fact{label: "can", text: "dump, stop, restart: off, this is a recording"}
+	}
+	if !full {
+		return fact{label: "can", text: "-"}
+	}
+	can, cannot := canLists(d.Can)
+	text := strings.Join(can, ", ")
+	switch {
+	case len(cannot) == 0:
+	case len(can) == 0:
+		text = strings.Join(cannot, ", ") + ": off" + because(d.Can.WhyNot)
+	default:
+		text += "; off: " + strings.Join(cannot, ", ") + because(d.Can.WhyNot)
+	}
+	return fact{label: "can", text: text}
+}
+
+func canLists(c watchdog.Can) (can, cannot []string) {
+	for _, one := range []struct {
+		ok   bool
+		name string
+	}{{c.Dump, "dump"}, {c.Stop, "stop"}, {c.Kill, "kill"}, {c.Expire, "expire"}, {c.Restart, "restart"}} {
+		if one.ok {
+			can = append(can, one.name)
+		} else {
+			cannot = append(cannot, one.name)
+		}
+	}
+	return can, cannot
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ", " + why
+}
+
+func (m *Model) nextFact(d *watchdog.Detail) fact {
+	return fact{label: "next", text: forecastText(d.Evidence.Next)}
+}
+
+// forecastText is "lost in 6s if nothing arrives; running if a beat arrives".
+func forecastText(next []watchdog.Forecast) string {
+	if len(next) == 0 {
+		return "stays as it is until something arrives"
+	}
+	parts := make([]string, 0, len(next))
+	for _, f := range next {
+		s := f.Verdict.String()
+		if f.In >= 0 {
+			s += " in " + age(f.In)
+		}
+		if f.If != "" {
+			s += " if " + f.If
+		}
+		parts = append(parts, s)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (m *Model) contextName() string {
+	if m.about.Name != "" {
+		return m.about.Name
+	}
+	return "this view"
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// sinceText is "in 10 min", or what of it we watched.
+func sinceText(d time.Duration) string {
+	if d >= watchdog.HistoryPoints*watchdog.HistoryStep {
+		return "in 10 min"
+	}
+	return "in the " + age(max(d, 0)) + " that we watched"
+}

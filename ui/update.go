@@ -1,0 +1,408 @@
+package ui
+
+import (
+	"fmt"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// leaveTime is within how long a second ctrl+c leaves from anywhere.
+const leaveTime = time.Second
+
+// Update takes what happened. It calls nothing that may block.
+func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	return m, m.handle(msg)
+}
+
+func (m *Model) handle(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.KeyPressMsg:
+		return m.key(msg)
+	case tea.PasteMsg:
+		return m.paste(msg.Content)
+	case tea.WindowSizeMsg:
+		return m.resize(msg.Width, msg.Height)
+	case tea.BackgroundColorMsg:
+		m.follow(msg.IsDark())
+	case tea.ColorProfileMsg:
+		m.followProfile(msg.Profile)
+	case windowArrived:
+		return m.arrived(&msg)
+	case askDelivered:
+		if msg.gen == m.gen {
+			m.asking.busy = false
+			return m.deliverAsk()
+		}
+	case errandFinished:
+		return m.errandDone(msg)
+	case feedOpened:
+		return m.opened(msg)
+	case keysSettled:
+		return m.settle()
+	}
+	return nil
+}
+
+func (m *Model) errandDone(msg errandFinished) tea.Cmd {
+	if msg.gen != m.gen {
+		return nil
+	}
+	m.errands.busy = false
+	switch r := msg.result.(type) {
+	case replayChanged:
+		m.replay = r.state
+	case textCopied:
+		if r.err != nil {
+			m.refuse(fmt.Sprintf("not copied: %v; the id is %s", r.err, r.text))
+		}
+	case suspendRefused:
+		if r.err != nil {
+			m.refuse(fmt.Sprintf("not suspended: %v", r.err))
+		}
+	case contextsListed:
+		return tea.Batch(m.showContexts(r.names), m.nextErrand())
+	}
+	return m.nextErrand()
+}
+
+// resize takes the size of the screen; nothing below zero.
+func (m *Model) resize(width, height int) tea.Cmd {
+	m.width, m.height = max(width, 0), max(height, 0)
+	m.layout = layout{}
+	m.table.clampTop(m.bodyRows())
+	return m.ask()
+}
+
+// follow restyles for the terminal's background, if the theme is left to it.
+func (m *Model) follow(dark bool) {
+	if m.theme != ThemeAuto || m.colourless != ThemeAuto {
+		return
+	}
+	m.styles = DefaultStyles(ThemeDark)
+	if !dark {
+		m.styles = DefaultStyles(ThemeLight)
+	}
+}
+
+// followProfile gives up colours that the terminal does not have. With 16
+// colours their meaning would be left to its palette: bold and reverse only.
+func (m *Model) followProfile(p colorprofile.Profile) {
+	switch {
+	case m.theme == ThemeNone || m.theme == ThemeContrast:
+		return
+	case p <= colorprofile.NoTTY:
+		m.colourless = ThemeNone
+	case p <= colorprofile.ANSI:
+		m.colourless = ThemeMono
+	default:
+		return
+	}
+	m.styles = DefaultStyles(m.colourless)
+}
+
+// arrived takes the next window of the feed.
+func (m *Model) arrived(msg *windowArrived) tea.Cmd {
+	if msg.gen != m.gen {
+		return nil
+	}
+	m.about, m.replay = msg.about, msg.replay
+	if msg.closed {
+		m.ended = true
+		return m.retitle()
+	}
+	m.window, m.have = msg.window, true
+	if m.note.text != "" && m.opt.Now()-m.note.at > noteLinger {
+		m.note = note{}
+	}
+	before := m.table.cursor
+	if gone := m.table.take(&m.window, m.bodyRows(), m.opt.Now()); gone != "" {
+		m.say(string(gone) + " is gone from this list")
+	}
+	cmds := []tea.Cmd{m.waitWindow(), m.retitle()}
+	if m.table.pending != 0 && m.window.AskSeq >= m.table.cursorSeq {
+		n := m.table.pending
+		m.table.pending = 0
+		cmds = append(cmds, m.nextAttention(n))
+	} else if m.table.cursor != before || m.needsRows() {
+		cmds = append(cmds, m.ask())
+	}
+	return tea.Batch(cmds...)
+}
+
+// needsRows says whether visible rows are missing from the last answer.
+func (m *Model) needsRows() bool {
+	t := &m.table
+	end := min(t.top+m.bodyRows(), t.matched)
+	return !t.frozen && m.window.AskSeq == m.asking.seq && (t.top < t.offset || end > t.offset+len(t.rows)) && t.asked != max(t.top-m.bodyRows(), 0)
+}
+
+// retitle sets the terminal's title where the wiring does it.
+func (m *Model) retitle() tea.Cmd {
+	title := m.titleText()
+	if m.opt.Title == nil || title == m.title {
+		return nil
+	}
+	m.title = title
+	set := m.opt.Title
+	return m.runErrand(func() any { set(title); return nil })
+}
+
+// keyName is the key as bindings spell it. alt with a key counts as esc, and
+// the key itself is dropped: it may be the tail of a split sequence.
+func keyName(k tea.KeyPressMsg) string {
+	if k.Mod&(tea.ModAlt|tea.ModMeta) != 0 {
+		return "esc"
+	}
+	if name := k.String(); name != " " {
+		return name
+	}
+	return "space"
+}
+
+func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
+	name := keyName(k)
+	if name == "ctrl+c" || m.scene()&inInput != 0 {
+		return m.press(k)
+	}
+	return m.takeKey(k)
+}
+
+// press does what a key is bound to where the screen is now.
+func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
+	name, in := keyName(k), m.scene()
+	m.note = note{}
+	a := m.bound[in][name]
+	if a == nil {
+		if in&inInput != 0 {
+			if name != "esc" && k.Text != "" {
+				return m.typed(k.Text)
+			}
+			return nil
+		}
+		return m.say(fit(name, 16) + " does nothing here; " + m.keys.firstKey("help") + " shows the keys")
+	}
+	if off := m.offReason(a); off != "" {
+		return m.refuse(off)
+	}
+	return a.do(m)
+}
+
+// offReason says why an action cannot work now; empty: it can.
+func (m *Model) offReason(a *action) string {
+	if a.off == nil {
+		return ""
+	}
+	return a.off(m)
+}
+
+// paste puts text where text is typed, and nowhere else.
+func (m *Model) paste(text string) tea.Cmd {
+	if m.scene()&inInput == 0 {
+		return m.refuse("a paste of " + count(len([]rune(text))) + " characters was ignored: nothing here takes text")
+	}
+	return m.typed(text)
+}
+
+// undoLayer is esc: what lies on top goes first. It never quits.
+func (m *Model) undoLayer() tea.Cmd {
+	if cmd, done := m.dropInput(); done {
+		return cmd
+	}
+	switch {
+	case m.top() == viewHelp && m.search != "":
+		m.search = ""
+		return nil
+	case m.closeView():
+		return nil
+	case m.opening.gen != 0:
+		m.opening.cancel()
+		m.opening = opening{}
+		return m.say("opening was given up")
+	case m.table.frozen:
+		return m.toggleFreeze()
+	case m.query.text != "":
+		return m.setFilter("")
+	case m.query.only:
+		return m.setOnlyAttention(false)
+	}
+	return m.say("nothing to undo; " + m.keys.firstKey("quit") + " quits")
+}
+
+// back is q: the view below, then out.
+func (m *Model) back() tea.Cmd {
+	if m.closeView() {
+		return nil
+	}
+	return tea.Quit
+}
+
+// interrupt is ctrl+c: back, then out; a second one leaves from anywhere.
+func (m *Model) interrupt() tea.Cmd {
+	now := m.opt.Now()
+	if now-m.interrupted < leaveTime {
+		return tea.Quit
+	}
+	m.interrupted = now
+	if cmd, done := m.dropInput(); done {
+		return cmd
+	}
+	return m.back()
+}
+
+// moveBy moves the cursor, the text or the choice.
+func (m *Model) moveBy(n int) tea.Cmd {
+	switch m.scene() {
+	case inMenu:
+		m.menu.sel = min(max(m.menu.sel+n, 0), max(len(m.menu.items(m))-1, 0))
+	case inFirstRun:
+		m.first.sel = min(max(m.first.sel+n, 0), len(m.choices())-1)
+	case inWhy, inHelp:
+		m.text.move(n, m.bodyLines())
+	default:
+		m.table.move(n, m.bodyRows(), m.opt.Now())
+		return m.ask()
+	}
+	return nil
+}
+
+const farAway = 1 << 30
+
+func (m *Model) moveTop() tea.Cmd {
+	if m.scene()&inLists != 0 {
+		m.table.goTo(0, m.bodyRows(), m.opt.Now())
+		return m.ask()
+	}
+	return m.moveBy(-farAway)
+}
+
+func (m *Model) moveBottom() tea.Cmd {
+	if m.scene()&inLists != 0 {
+		m.table.goTo(farAway, m.bodyRows(), m.opt.Now())
+		return m.ask()
+	}
+	return m.moveBy(farAway)
+}
+
+// choose takes what the cursor is on, in a menu or on the first-run page.
+func (m *Model) choose() tea.Cmd {
+	if m.scene() == inMenu {
+		return m.chooseMenu(false)
+	}
+	all := m.choices()
+	if m.first.sel >= len(all) {
+		return nil
+	}
+	a := all[m.first.sel]
+	if off := m.offReason(a); off != "" {
+		return m.refuse(off)
+	}
+	return a.do(m)
+}
+
+func (m *Model) toggleChoice() tea.Cmd { return m.chooseMenu(true) }
+
+// nextAttention goes to the next (or previous) session that needs attention.
+func (m *Model) nextAttention(n int) tea.Cmd {
+	t := &m.table
+	if t.frozen {
+		return m.nextAttentionFrozen(n)
+	}
+	if m.window.AskSeq < t.cursorSeq || m.window.AskSeq < t.validSeq {
+		t.pending = n // the answer at hand is of another cursor
+		return nil
+	}
+	id := m.window.NextAttention
+	if n < 0 {
+		id = m.window.PrevAttention
+	}
+	if id == "" {
+		return m.say("nothing needs attention" + m.query.among())
+	}
+	if id == t.cursor && t.touched {
+		return m.say("nothing else needs attention" + m.query.among())
+	}
+	t.follow(id, m.bodyRows(), m.opt.Now())
+	m.text = scroller{}
+	return m.ask()
+}
+
+func (m *Model) nextAttentionFrozen(n int) tea.Cmd {
+	t := &m.table
+	at := t.index()
+	for step := 1; step <= len(t.rows); step++ {
+		i := ((at+n*step)%len(t.rows) + len(t.rows)) % len(t.rows)
+		if r := &t.rows[i]; r.Attention != watchdog.AttentionNone && r.ID != t.cursor {
+			t.follow(r.ID, m.bodyRows(), m.opt.Now())
+			return m.ask()
+		}
+	}
+	return m.say("nothing else in the frozen rows needs attention")
+}
+
+// togglePane shows and hides what explains the cursor.
+func (m *Model) togglePane() tea.Cmd {
+	m.noPane = !m.noPane
+	m.layout = layout{}
+	m.table.clampTop(m.bodyRows())
+	return m.ask()
+}
+
+// toggleFreeze holds the table still; the header goes on.
+func (m *Model) toggleFreeze() tea.Cmd {
+	m.table.frozen = !m.table.frozen
+	m.table.frozenAt = m.window.Now.Wall
+	return m.ask()
+}
+
+// copyID puts the id into the clipboard and shows it, since the terminal may
+// drop it on the way.
+func (m *Model) copyID() tea.Cmd {
+	id := string(m.table.cursor)
+	m.say("copied, if the terminal allows: " + id)
+	if m.opt.Copy == nil {
+		return tea.SetClipboard(id)
+	}
+	put := m.opt.Copy
+	return m.runErrand(func() any { return textCopied{text: id, err: put(id)} })
+}
+
+func (m *Model) suspend() tea.Cmd {
+	stop := m.opt.Suspend
+	return m.runErrand(func() any { return suspendRefused{err: stop()} })
+}
+
+func needsSuspend(m *Model) string {
+	if m.opt.Suspend == nil {
+		return "this screen cannot be suspended"
+	}
+	return ""
+}
+
+func needsSession(m *Model) string {
+	if m.table.cursor == "" {
+		return "there is no session under the cursor"
+	}
+	return ""
+}
+
+// offAgent says why an agent cannot be touched now.
+func offAgent(what string, possible func(watchdog.Can) bool) func(*Model) string {
+	return func(m *Model) string {
+		switch {
+		case m.about.ReadOnly:
+			return what + ": off, " + m.contextName() + " is READ-ONLY"
+		case m.about.Replay != nil:
+			return what + ": off, this is a recording"
+		case m.table.cursor == "":
+			return what + ": there is no session under the cursor"
+		}
+		if d := m.window.Focus; d != nil && d.ID == m.table.cursor && !possible(d.Can) && d.Can.WhyNot != "" {
+			return what + " " + string(d.ID) + ": " + d.Can.WhyNot
+		}
+		return what + " from the screen is not built yet"
+	}
+}

@@ -1,0 +1,154 @@
+package ui
+
+import (
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/sessionwatch/sessionwatch/internal/termtext"
+)
+
+// View draws what the model holds; it reads no clock and calls nothing else.
+func (m *Model) View() tea.View {
+	v := tea.NewView(m.frame())
+	v.AltScreen = !m.opt.NoAlt
+	if m.opt.Mouse {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
+	if m.opt.Title == nil {
+		v.WindowTitle = termtext.Clean(m.titleText())
+	}
+	return v
+}
+
+// frame is the whole screen: header, banners, body, footer.
+func (m *Model) frame() string {
+	if m.width <= 0 || m.height <= 0 {
+		return ""
+	}
+	p := m.paint
+	p.reset(m.width, m.height)
+	g := m.geometry()
+	m.drawHeader(p, g.header)
+	banners := m.banners()
+	for i := range g.banners {
+		p.pad(1)
+		p.text(banners[i].st, banners[i].text)
+		p.line()
+	}
+	switch {
+	case g.body <= 0:
+	case m.palette != nil:
+		m.drawPalette(p, g.body)
+	default:
+		m.views[m.top()].draw(m, p)
+	}
+	for p.lines < m.height-g.footer && !p.full() {
+		p.line()
+	}
+	if g.footer > 0 {
+		m.drawFooter(p, g.footer)
+	}
+	return string(p.buf)
+}
+
+// geometry is how the lines of the screen are shared out.
+type geometry struct {
+	header, banners, body, footer int
+	heading, rows, strip, side    int // inside the body of sessions
+}
+
+func (m *Model) geometry() geometry {
+	var g geometry
+	h := m.height
+	g.footer = min(h/2, 1)
+	if h >= 8 && m.scene()&inInput != 0 {
+		g.footer = 2
+	}
+	g.header = min(2, h-g.footer)
+	if h < 5 || m.firstRunShown() {
+		g.header = min(1, h-g.footer)
+	}
+	left := h - g.header - g.footer
+	g.banners = min(len(m.banners()), max(left-4, 0))
+	g.body = max(left-g.banners, 0)
+	g.heading = min(1, g.body)
+	g.rows = g.body - g.heading
+	if m.noPane {
+		return g
+	}
+	if m.width >= sideFrom && g.body >= 20 {
+		g.side = min(m.width-tableBeside-1, widestSide)
+		return g
+	}
+	switch {
+	case m.width >= 100 && g.body >= 28:
+		g.strip = 8
+	case g.body >= 15:
+		g.strip = 4
+	case g.body >= 11:
+		g.strip = 2
+	}
+	g.rows -= g.strip
+	return g
+}
+
+// bodyRows is how many rows of the table are seen at once.
+func (m *Model) bodyRows() int { return max(m.geometry().rows, 1) }
+
+// tableRows is how many lines the table has below its heading.
+func (m *Model) tableRows() int { return max(m.geometry().rows, 0) }
+
+// bodyLines is how many lines a text view has.
+func (m *Model) bodyLines() int { return m.geometry().body }
+
+func (m *Model) stripLines() int { return m.geometry().strip }
+
+func (m *Model) sideWidth() int { return m.geometry().side }
+
+// tableWidth is how wide the table is.
+func (m *Model) tableWidth() int {
+	if side := m.sideWidth(); side > 0 {
+		return m.width - side - 1
+	}
+	return m.width
+}
+
+// banner is a line that must not be overlooked while it holds.
+type banner struct {
+	st   Style
+	text string
+}
+
+func (m *Model) banners() []banner {
+	var out []banner
+	if m.firstRunShown() || !m.have {
+		return nil
+	}
+	for i := range m.window.Groups {
+		g := &m.window.Groups[i]
+		if g.HeldFor == 0 {
+			continue
+		}
+		text := "HELD  " + count(g.N) + " silent together since " + wall(m.window.Now.Wall-int64(m.window.Now.Mono-g.Began), m.window.Now.Wall)
+		if g.Shared != "" {
+			text += ", " + g.Shared
+		}
+		text += "; settling is stopped"
+		if g.HeldFor > 0 {
+			text += " for " + age(coarse(g.HeldFor))
+		} else {
+			text += " until they beat again or it is released"
+		}
+		out = append(out, banner{m.styles.Suspect, text})
+		break
+	}
+	if m.top() != viewSessions {
+		return out
+	}
+	if m.table.frozen {
+		out = append(out, banner{m.styles.Badge, " FROZEN since " + wall(m.table.frozenAt, m.window.Now.Wall) + ", the header goes on; " + m.keys.firstKey("freeze") + " goes on too "})
+	}
+	if text := m.query.banner(&m.window, m.keys); text != "" {
+		out = append(out, banner{m.styles.Wait, text})
+	}
+	return out
+}

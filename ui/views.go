@@ -1,0 +1,129 @@
+package ui
+
+import tea "charm.land/bubbletea/v2"
+
+// viewID names a view. Sessions is always at the bottom; others lie on it.
+type viewID uint8
+
+const (
+	viewSessions viewID = iota
+	viewAlerts
+	viewEvents
+	viewCommands
+	viewLogs
+	viewDumps
+	viewWhy
+	viewHelp
+	viewMenu
+	viewCount
+)
+
+// view is one way of filling the room between header and footer.
+type view struct {
+	id   viewID
+	key  string // opens it from everywhere; empty: only actions open it
+	name string
+	help string
+	in   scene
+	off  func(*Model) string // why it cannot be opened; nil: it can
+	draw func(*Model, *painter)
+}
+
+// allViews is the registry.
+func allViews() []view {
+	return []view{
+		{id: viewSessions, key: "1", name: "sessions", help: "the table of sessions", in: inSessions, draw: (*Model).drawSessions},
+		{id: viewAlerts, key: "2", name: "alerts", help: "alerts and held groups", off: later("the alerts view is")},
+		{id: viewEvents, key: "3", name: "events", help: "what happened in the fleet", off: later("the events view is")},
+		{id: viewCommands, key: "4", name: "commands", help: "actions and their fate", off: later("the commands view is")},
+		{id: viewLogs, key: "5", name: "logs", help: "output of supervised sessions", off: later("the logs view is")},
+		{id: viewDumps, key: "6", name: "dumps", help: "stack dumps", off: later("the dump view is")},
+		{id: viewWhy, name: "why", help: "why a verdict was given", in: inWhy, draw: (*Model).drawWhy},
+		{id: viewHelp, name: "help", help: "keys and words", in: inHelp, draw: (*Model).drawHelp},
+		{id: viewMenu, name: "menu", help: "a list to choose from", in: inMenu, draw: (*Model).drawMenu},
+	}
+}
+
+// top is the view that is seen.
+func (m *Model) top() viewID {
+	if n := len(m.layers); n > 0 {
+		return m.layers[n-1]
+	}
+	return viewSessions
+}
+
+// openView puts a view on top; opening the one that is there changes nothing,
+// and opening sessions takes all others away.
+func (m *Model) openView(id viewID) tea.Cmd {
+	switch {
+	case id == viewSessions:
+		m.layers = m.layers[:0]
+	case id != m.top():
+		m.layers = append(m.layers, id)
+		m.text = scroller{}
+	}
+	return nil
+}
+
+// closeView takes the top view away and reports whether there was one.
+func (m *Model) closeView() bool {
+	if len(m.layers) == 0 {
+		return false
+	}
+	m.layers = m.layers[:len(m.layers)-1]
+	m.text = scroller{}
+	return true
+}
+
+// oneView is the reason why views cannot be turned through: it holds as long
+// as only one of those with a key can be opened.
+func oneView(m *Model) string {
+	open := 0
+	for i := range m.views {
+		if v := &m.views[i]; v.key != "" && v.off == nil {
+			open++
+		}
+	}
+	if open > 1 {
+		return ""
+	}
+	return "there is only one view yet: sessions"
+}
+
+// turnView goes to the next view with a key that can be opened.
+func (m *Model) turnView(n int) tea.Cmd {
+	var open []viewID
+	at := 0
+	for i := range m.views {
+		v := &m.views[i]
+		if v.key == "" || v.off != nil {
+			continue
+		}
+		if v.id == m.top() {
+			at = len(open)
+		}
+		open = append(open, v.id)
+	}
+	m.layers = m.layers[:0]
+	return m.openView(open[((at+n)%len(open)+len(open))%len(open)])
+}
+
+// scene says where a key is pressed now.
+func (m *Model) scene() scene {
+	switch {
+	case m.palette != nil:
+		return inPalette
+	case m.prompt != nil:
+		return inPrompt
+	}
+	if in := m.views[m.top()].in; in != inSessions {
+		return in
+	}
+	switch {
+	case m.firstRunShown():
+		return inFirstRun
+	case m.about.Replay != nil:
+		return inReplay
+	}
+	return inSessions
+}
