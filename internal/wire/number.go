@@ -87,7 +87,7 @@ func hasDigit(text []byte) bool {
 	return false
 }
 
-// float is the nearest float64; ok is false if there is none.
+// float is the nearest float64, never -0; ok is false if there is none.
 func (n *number) float(text []byte) (f float64, ok bool) {
 	if n.short && n.mantissa <= 1<<53 {
 		// Both are exact, so their quotient is rounded once.
@@ -98,6 +98,9 @@ func (n *number) float(text []byte) (f float64, ok bool) {
 		return f, true
 	}
 	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(text), len(text)), 64)
+	if f == 0 {
+		f = 0 // drops the sign of -0
+	}
 	return f, err == nil
 }
 
