@@ -1,0 +1,35 @@
+// Package redisstore is the Redis side of the watchdog: it polls liveness keys
+// and tells what it saw, publishes beats, and asks for single sessions.
+//
+// # What a poll says
+//
+// Every [Options.PollInterval] a poll asks each master for the value of every
+// known key (MGET) and for keys that it does not know yet (SCAN). A value
+// counts as a beat only when its bytes changed. A change between two successive
+// polls is exact: it was published after the poll before. A key met for the
+// first time, or again after a gap, is older than its arrival: its age is the
+// policy's TTL minus the PTTL, an estimate, or unknown if that makes no sense.
+//
+// A key that was held once and is missing from a good poll is gone; that is a
+// fact about the key and not yet one about its session: it may have stalled,
+// ended, been evicted, or been deleted. A poll that failed in any part says
+// nothing about absence and is no round trip.
+//
+// # How soon a new key is seen
+//
+// Up to 20,000 keys in the database a poll scans them all, so that a new session
+// shows at the next one. Beyond that each poll scans a share, so that a whole
+// cycle takes five polls or 10 s, whichever is shorter; while DBSIZE is above
+// what it was when the last complete cycle began, shares are five times as large. Scanning never takes
+// more than half of the interval, which bounds the load that a huge keyspace of
+// foreign keys can cause, at the price of a longer cycle. Known keys do not
+// depend on the scan: a key that SCAN misses in a failover is still asked for.
+//
+// # What it must not do
+//
+// It never writes a key while reading, decides no verdict, settles nothing, and
+// takes no meaning from a failure. Nothing here blocks a caller: one goroutine
+// owns the connection, every question has a deadline, and the client library's
+// own retries, pools and reconnects are off, because they hide what an observer
+// has to know.
+package redisstore

@@ -1,0 +1,167 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sessionwatch/sessionwatch/internal/termtext"
+)
+
+// failureKind says what a failure means for the connection.
+type failureKind uint8
+
+const (
+	failedLink   failureKind = iota // no answer
+	failedServer                    // an answer, but not one that helps
+	failedDenied                    // a permission is missing
+)
+
+// failure is an error in few words, for the header of a screen.
+type failure struct {
+	kind    failureKind
+	words   string
+	timeout bool
+}
+
+// serverWords are the errors that a server answers with, by their first word.
+var serverWords = map[string]string{
+	"WRONGPASS":   "authentication refused",
+	"NOAUTH":      "authentication required",
+	"LOADING":     "the server is loading its data",
+	"MASTERDOWN":  "the replica has lost its master",
+	"CLUSTERDOWN": "the cluster is down",
+	"TRYAGAIN":    "slots are being moved",
+	"MOVED":       "slots were moved",
+	"ASK":         "slots are being moved",
+	"BUSY":        "the server is busy with a script",
+	"READONLY":    "the server is a read-only replica",
+	"MISCONF":     "the server cannot save and refuses writes",
+	"OOM":         "the server is out of memory",
+	"DENIED":      "the server is in protected mode",
+	"NOREPLICAS":  "the server has too few replicas for a write",
+}
+
+// explain puts an error into few words. command is what was asked; it matters
+// for permission errors only.
+func explain(err error, command string) failure {
+	var server redis.Error
+	if errors.As(err, &server) || isServerText(err) {
+		return explainServer(err.Error(), command)
+	}
+	return explainLink(err)
+}
+
+// isServerText catches server errors that the library wrapped in its own text.
+func isServerText(err error) bool {
+	text := err.Error()
+	for _, mark := range []string{"WRONGPASS ", "NOAUTH ", "NOPERM ", "invalid password", "without any password configured"} {
+		if strings.Contains(text, mark) {
+			return true
+		}
+	}
+	return false
+}
+
+func explainServer(text, command string) failure {
+	if i := strings.Index(text, "NOPERM "); i >= 0 {
+		reason := clean(strings.TrimPrefix(text[i:], "NOPERM "))
+		if command != "" {
+			reason = command + ": " + reason
+		}
+		return failure{kind: failedDenied, words: "no permission: " + reason}
+	}
+	if strings.Contains(text, "invalid password") || strings.Contains(text, "without any password configured") {
+		return failure{kind: failedServer, words: serverWords["WRONGPASS"]}
+	}
+	for _, word := range strings.Fields(text) {
+		if words, ok := serverWords[word]; ok {
+			return failure{kind: failedServer, words: words}
+		}
+	}
+	if strings.Contains(text, "max number of clients") {
+		return failure{kind: failedServer, words: "the server has too many clients"}
+	}
+	if strings.Contains(text, "No such master") {
+		return failure{kind: failedServer, words: "the sentinels do not know this master_name"}
+	}
+	return failure{kind: failedServer, words: clean(text)}
+}
+
+func explainLink(err error) failure {
+	var (
+		lookup *net.DNSError
+		timed  net.Error
+	)
+	switch {
+	case errors.As(err, &lookup) && lookup.IsNotFound:
+		return failure{words: "no such host"}
+	case strings.Contains(err.Error(), "sentinels specified in configuration are unreachable"):
+		return failure{words: "no sentinel answers", timeout: errors.Is(err, context.DeadlineExceeded)}
+	case isTLS(err):
+		return failure{words: "TLS: " + tlsReason(err)}
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return failure{words: "refused"}
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return failure{words: "unreachable"}
+	case errors.As(err, &timed) && timed.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return failure{words: "timed out", timeout: true}
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+		return failure{words: "connection lost"}
+	case errors.As(err, &lookup):
+		return failure{words: "name look-up failed"}
+	}
+	return failure{words: clean(err.Error())}
+}
+
+func isTLS(err error) bool {
+	var (
+		record  tls.RecordHeaderError
+		unknown x509.UnknownAuthorityError
+		host    x509.HostnameError
+		invalid x509.CertificateInvalidError
+	)
+	return errors.As(err, &record) || errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &invalid) ||
+		strings.Contains(err.Error(), "tls: ")
+}
+
+func tlsReason(err error) string {
+	var (
+		record  tls.RecordHeaderError
+		unknown x509.UnknownAuthorityError
+		host    x509.HostnameError
+		invalid x509.CertificateInvalidError
+	)
+	switch {
+	case errors.As(err, &record):
+		return "the server does not speak TLS"
+	case errors.As(err, &unknown):
+		return "the certificate is signed by an unknown authority"
+	case errors.As(err, &host):
+		return "the certificate is for another host name"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "the certificate has expired or is not valid yet"
+	}
+	text := err.Error()
+	if i := strings.LastIndex(text, "tls: "); i >= 0 {
+		text = text[i+len("tls: "):]
+	}
+	return clean(text)
+}
+
+// clean makes a text that came from a server safe and short.
+func clean(text string) string {
+	text = strings.Join(strings.Fields(termtext.Clean(text)), " ")
+	const limit = 100
+	if r := []rune(text); len(r) > limit {
+		return string(r[:limit-1]) + "…"
+	}
+	return text
+}
