@@ -67,7 +67,9 @@ func (s *stage) look() watchdog.Window {
 func (s *stage) offset() time.Duration { return s.Progress().Offset }
 
 func canRewind() func(context.Context) (*recording.Reader, recording.Engine, error) {
-	return func(context.Context) (*recording.Reader, recording.Engine, error) { return nil, nil, errors.New("unused") }
+	return func(context.Context) (*recording.Reader, recording.Engine, error) {
+		return nil, nil, errors.New("unused")
+	}
 }
 
 func TestPlayerShowsWhatReplayShows(t *testing.T) {
