@@ -47,6 +47,7 @@ type Bus struct {
 	mono   func() time.Duration
 
 	subject string
+	pending int           // messages that may wait for our callback
 	ask     chan struct{} // publish a ping
 
 	life sync.Mutex
@@ -78,7 +79,7 @@ func open(o Options, subject string, sink Sink, clock watchdog.Clock, log *slog.
 	}
 	mono := monoOf(clock)
 	b := &Bus{
-		sink: sink, log: log, plan: p, mono: mono, subject: subject,
+		sink: sink, log: log, plan: p, mono: mono, subject: subject, pending: pendingMessages,
 		ask: make(chan struct{}, 1), quit: make(chan struct{}),
 		intake: newIntake(mono, sink, log),
 	}
@@ -186,7 +187,7 @@ func (b *Bus) subscribe(c *conn) error {
 	sub.SetClosedHandler(func(string) { close(ended) })
 	b.sub, b.ended, b.deniedAt = sub, ended, b.mono()
 	// It fails only on a connection that is gone, which the link sees itself.
-	_ = sub.SetPendingLimits(pendingMessages, pendingBytes)
+	_ = sub.SetPendingLimits(b.pending, pendingBytes)
 	return nil
 }
 
