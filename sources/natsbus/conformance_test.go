@@ -138,7 +138,7 @@ func (s *realServer) Send(t testing.TB, id string, payload []byte) {
 }
 
 // grant lets the forbidden user read.
-func (s *realServer) grant(t testing.TB, port string) {
+func (s *realServer) grant(t testing.TB) {
 	t.Helper()
 	text, err := os.ReadFile(s.config)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *realServer) grant(t testing.TB, port string) {
 	}
 	granted := strings.Replace(string(text), "{ "+nothing+" } }", "{ "+everything+" } }", 1)
 	if granted == string(text) {
-		t.Fatalf("nothing to grant in %s on %s", text, port)
+		t.Fatalf("nothing to grant in %s", text)
 	}
 	if err := os.WriteFile(s.config, []byte(granted), 0o600); err != nil {
 		t.Fatal(err)

@@ -83,3 +83,30 @@ func (p *producer) close() {
 		p.conn = nil
 	}
 }
+
+// subscribe makes it a consumer too.
+func (p *producer) subscribe(t testing.TB, subject string) {
+	t.Helper()
+	if err := p.dial(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(p.conn, "SUB %s 1\r\nPING\r\n", subject); err != nil {
+		t.Fatal(err)
+	}
+	p.expect(t, "PONG")
+}
+
+// expect reads until a line begins with the prefix.
+func (p *producer) expect(t testing.TB, prefix string) {
+	t.Helper()
+	_ = p.conn.SetDeadline(time.Now().Add(5 * time.Second))
+	for {
+		line, err := p.reader.ReadString('\n')
+		if err != nil {
+			t.Fatalf("no %s came: %v", prefix, err)
+		}
+		if strings.HasPrefix(line, prefix) {
+			return
+		}
+	}
+}
