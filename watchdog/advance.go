@@ -185,6 +185,7 @@ func (t *Tracker) updateHealth(now, late time.Duration) {
 	case late > lateTick:
 		h.score = min(h.score+1, MaxHealthScore)
 		h.lastLate = now
+		t.lookAtSuspects()
 		t.changes++
 	case h.score > 0 && now-h.lastLate >= healthStep:
 		h.score--
@@ -214,7 +215,7 @@ func (t *Tracker) takeUnparked() {
 	n := min(len(t.unparks), maxFires)
 	for _, rec := range t.unparks[:n] {
 		r := t.store.at(rec)
-		if r.birth != 0 && r.flags&flagParked != 0 {
+		if r.birth != 0 {
 			t.look(rec, r, t.now.Mono, false)
 		}
 	}
@@ -232,19 +233,24 @@ func (t *Tracker) look(n uint32, r *record, now time.Duration, first bool) {
 	v := t.view()
 	d := decide(&f, &th, &v, now)
 	if d.verdict == Unknown {
-		// Shown by the lens from the blindness itself; the session's own verdict
-		// stays, and its deadlines wait for sight.
-		if r.flags&flagParked == 0 {
-			r.flags |= flagParked
+		// The lens shows it, from the blindness itself. The session's own verdict
+		// goes on underneath: no deadline comes while blind, and those that came
+		// before stand.
+		if r.parked != r.carried {
+			r.parked = r.carried
 			t.parked[r.carried] = append(t.parked[r.carried], n)
 		}
-		if first {
-			t.setVerdict(n, r, decision{verdict: Running, rule: ruleRunning, since: never}, now, true)
-		}
+		t.setVerdict(n, r, decideSighted(&f, &th, &v, now), now, first)
 		return
 	}
-	r.flags &^= flagParked
+	r.parked = 0
 	t.setVerdict(n, r, d, now, first)
+	if r.flags &^= flagExtended; t.extended(&f) {
+		r.flags |= flagExtended
+	}
+	if t.health.score > 0 {
+		d.next = min(d.next, now+healthStep) // a better score brings it forward
+	}
 	if d.next == forever {
 		return
 	}
@@ -253,6 +259,17 @@ func (t *Tracker) look(n uint32, r *record, now time.Duration, first bool) {
 		return
 	}
 	r.sched = t.wheel.put(n, tick)
+}
+
+// extended reports whether blindness has moved a deadline of f: the next beat
+// counts anew, without it, and may so be due earlier.
+func (t *Tracker) extended(f *Facts) bool {
+	for _, src := range [...]Source{SourceNATS, SourceRedis} {
+		if f.Carried.Has(src) && t.blind[src.Set()].Touches(f.LastBy[src]) {
+			return true
+		}
+	}
+	return t.blind[f.Carried].Touches(f.LastBeat)
 }
 
 // setVerdict stores a verdict and tells what changed.
@@ -277,6 +294,11 @@ func (t *Tracker) setVerdict(n uint32, r *record, d decision, now time.Duration,
 		r.since = t.moment(since)
 	}
 	r.verdict, r.rule, r.attention = d.verdict, d.rule, attention
+	if d.verdict == Running || d.verdict.Ended() {
+		delete(t.suspects, n)
+	} else {
+		t.suspects[n] = struct{}{}
+	}
 	t.count(r, +1)
 	t.changes++
 	if first || from != d.verdict {

@@ -30,8 +30,7 @@ func (t *Tracker) applyBeat(b *Beat) {
 		case placeLeftover:
 			return
 		case placeRepeat:
-			t.carry(r, b)
-			if r.verdict != Running {
+			if t.carry(r, b) || r.verdict != Running || r.flags&flagExtended != 0 {
 				t.look(n, r, b.Received, false)
 			}
 			return
@@ -45,31 +44,34 @@ func (t *Tracker) applyBeat(b *Beat) {
 	recheck = t.published(r, b) || recheck
 	recheck = t.optional(r, b) || recheck
 	t.visible(r, b, known)
-	t.beatAt(r, b)
-	if recheck || r.verdict != Running || r.flags&flagParked != 0 {
+	recheck = t.beatAt(r, b) || recheck
+	if recheck || r.verdict != Running || r.parked != 0 || r.flags&flagExtended != 0 {
 		t.look(n, r, b.Received, !known)
 	}
 }
 
-// carry notes that a source carries the session, now.
-func (t *Tracker) carry(r *record, b *Beat) {
+// carry notes that a source carries the session, now. One more source is one
+// more reason not to be blind, so deadlines may come earlier by it.
+func (t *Tracker) carry(r *record, b *Beat) (more bool) {
+	more = !r.carried.Has(b.Source)
 	r.carried |= b.Source.Set()
 	if b.Source <= SourceRedis {
 		r.lastBy[b.Source] = max(r.lastBy[b.Source], t.moment(b.Received))
 	}
 	if b.Source != SourceRedis {
-		return
+		return more
 	}
 	r.keyPolls, r.natsRunning = 0, 0
 	r.flags |= flagKeyHeld
 	if sd := t.store.sideOf(r); sd != nil {
 		sd.keySeen, sd.keyGoneAt = b.Received, never
 	}
+	return more
 }
 
 // beatAt moves the BEAT clock.
-func (t *Tracker) beatAt(r *record, b *Beat) {
-	t.carry(r, b)
+func (t *Tracker) beatAt(r *record, b *Beat) (recheck bool) {
+	recheck = t.carry(r, b)
 	r.lastBeat = max(r.lastBeat, b.Received)
 	step := stepOf(b.Received - t.epoch.Mono)
 	r.ring.roll(step)
@@ -83,6 +85,7 @@ func (t *Tracker) beatAt(r *record, b *Beat) {
 		r.flags |= flagAgeUnknown
 	case AgeExact:
 	}
+	return recheck
 }
 
 // learn takes the gap to the beat before, of the first source that carries the
@@ -110,6 +113,9 @@ func (t *Tracker) learn(r *record, b *Beat) (changed bool) {
 	}
 	if r.flags&(flagAgeEstimated|flagAgeUnknown) != 0 || b.Received <= last {
 		return false
+	}
+	if t.blind[b.Source.Set()].Touches(last) {
+		return false // what we could not see teaches nothing of the publisher
 	}
 	before := learnedCadence(&r.gaps, r.gapN)
 	copy(r.gaps[1:], r.gaps[:gapCount-1])

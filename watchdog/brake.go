@@ -36,6 +36,9 @@ func groupSize(p *Policy, live int) int {
 // wentSilent notes that a session became silent at. It may join or form a group.
 func (t *Tracker) wentSilent(n uint32, at time.Duration) {
 	b := &t.brake
+	if !t.guarded(guardBrake) {
+		return
+	}
 	if g := b.latest(); g != nil && at-g.lastIn <= GroupWindow {
 		t.join(g, n, at)
 		return

@@ -74,6 +74,13 @@ func (b *Blindness) push(s Spell) {
 	b.spells = append(b.spells, s)
 }
 
+// Touches reports whether a spell reaches beyond since, so that a deadline that
+// counts from there has moved.
+func (b *Blindness) Touches(since time.Duration) bool {
+	n := len(b.spells)
+	return n > 0 && (b.open || b.spells[n-1].To > since)
+}
+
 // Extension is by how much a deadline that counts from since moves: the blind
 // time after since, plus one grace for each run of spells. Spells that follow
 // each other within one grace are one run, so that a flapping link does not

@@ -31,13 +31,15 @@ func (t *Tracker) place(r *record, sd *side, b *Beat) placement {
 	case placeNew:
 		return placeNew
 	case placeLate:
-		return placeLate
-	case placeCurrent, placeRepeat:
+		if t.guarded(guardExecution) {
+			return placeLate
+		}
+	case placeCurrent, placeRepeat, placeLeftover:
 	}
-	if ended && !t.reopens(r, sd, b) {
+	if ended && t.guarded(guardReopen) && !t.reopens(r, sd, b) {
 		return placeLate
 	}
-	if repeats(r, sd, b) {
+	if t.guarded(guardOrder) && repeats(r, sd, b) {
 		return placeRepeat
 	}
 	return placeCurrent

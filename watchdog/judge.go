@@ -233,15 +233,18 @@ func decideDispute(f *Facts, th *Thresholds, v *View, now time.Duration, later f
 		return decision{verdict: Disputed, rule: ruleForeignTerminal, since: f.Terminal.At, next: forever}, true
 	}
 	both := SourceNATS.Set() | SourceRedis.Set()
-	if f.Carried&both == both && f.KeyHeld && f.KeyPolls >= 2 && f.NATSRunning >= 2 && v.Sighted&both == both {
+	if f.Carried&both == both && f.KeyHeld && f.KeyPolls >= 2 && f.NATSRunning >= 2 {
 		at := absenceCounts(v, th)
+		if v.Sighted&both != both {
+			at = max(at, now+th.Interval) // cannot tell now
+		}
 		if now >= at {
 			return decision{verdict: Disputed, rule: ruleKeyDisputed, since: f.KeyGoneAt, next: forever}, true
 		}
 		later(at)
 	}
 	for _, src := range [...]Source{SourceNATS, SourceRedis} {
-		if !f.Carried.Has(src) || !v.Sighted.Has(src) || f.LastBy[src] == never || f.LastBy[src] == f.LastBeat {
+		if !f.Carried.Has(src) || f.LastBy[src] == never || f.LastBy[src] == f.LastBeat {
 			continue
 		}
 		if src == SourceRedis && f.KeyPolls > 0 {

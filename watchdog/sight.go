@@ -1,6 +1,10 @@
 package watchdog
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // sight is what we know of one source: its link, as it is shown, and the
 // proofs from which sight follows.
@@ -66,6 +70,7 @@ func (t *Tracker) updateSight(now time.Duration) bool {
 	}
 	if changed {
 		t.updateMasks(now)
+		t.lookAtSuspects()
 	}
 	return changed
 }
@@ -97,4 +102,11 @@ func (t *Tracker) ownBlindness(from, to time.Duration) {
 	for m := 1; m < len(t.blind); m++ {
 		t.blind[m].Add(from, to)
 	}
+	t.lookAtSuspects()
+}
+
+// lookAtSuspects judges again, soon, whoever is accused of something: what we
+// took for their silence may turn out to have been our own blindness.
+func (t *Tracker) lookAtSuspects() {
+	t.unparks = append(t.unparks, slices.Sorted(maps.Keys(t.suspects))...)
 }

@@ -33,9 +33,9 @@ const (
 	flagKeyHeld                              // the store held this generation's key
 	flagAgeEstimated                         // the last beat is a key at first sight
 	flagAgeUnknown
-	flagUptime  // uptime is known
-	flagParked  // its deadline waits for sight
-	flagGrouped // member of a correlated silence
+	flagUptime   // uptime is known
+	flagExtended // its deadline stands later than the next beat's may: look at the next beat
+	flagGrouped  // member of a correlated silence
 )
 
 // record is the main record of one session.
@@ -71,6 +71,7 @@ type record struct {
 	pub         State
 	wait        Wait
 	carried     SourceSet
+	parked      SourceSet // its deadline waits for the sight of these; 0 not parked
 	gapN        uint8
 	thresholds  uint8
 	keyPolls    uint8

@@ -26,6 +26,9 @@ type Tracker struct {
 	blind   sightMasks
 	parked  [1 << sourceCount][]uint32 // records whose deadline waits for sight
 	unparks []uint32                   // to be looked at soon, some each tick
+	// suspects are the records that are neither running nor ended: a change of
+	// sight may clear them at once.
+	suspects map[uint32]struct{}
 
 	brake   brake
 	sweeper string
@@ -44,12 +47,14 @@ type Tracker struct {
 
 	effects []Effect
 	events  eventRing
+	without guards // taken out by the simulation, to prove that it would notice
 	changes uint64 // grows with everything that a window could show
 }
 
 // NewTracker makes a tracker that begins to watch at start.
 func NewTracker(p Policy, start Instant) *Tracker {
-	t := &Tracker{policy: p.WithDefaults(), epoch: start, now: start, store: newStore(), lastTrouble: never}
+	t := &Tracker{policy: p.WithDefaults(), epoch: start, now: start, store: newStore(),
+		suspects: map[uint32]struct{}{}, lastTrouble: never}
 	for i := range t.sights {
 		t.sights[i] = newSight()
 	}
@@ -138,6 +143,9 @@ func (t *Tracker) instantAt(m time.Duration) Instant {
 func (t *Tracker) view() View {
 	v := View{Sighted: t.sighted, Score: t.health.score, Sweeper: t.sweeper,
 		Blindness: func(set SourceSet) *Blindness { return &t.blind[set] }}
+	if !t.guarded(guardSight) {
+		v.Blindness = nil
+	}
 	for i := range t.sights {
 		v.StoreAt[i] = t.sights[i].storeAt
 		if v.StoreAt[i] < 0 {
@@ -173,7 +181,7 @@ func (t *Tracker) begin(r *record, b *Beat) {
 	r.lastBeat, r.lastWork = never, never
 	r.lastBy = [2]moment{noMoment, noMoment}
 	r.generation, r.carried = b.Generation, 0
-	r.flags &= flagGrouped | flagParked
+	r.flags &= flagGrouped
 	r.gapN, r.keyPolls, r.natsRunning = 0, 0, 0
 	r.wait, r.uptime = WaitNone, 0
 	r.burn, r.rate = float32(math.NaN()), float32(math.NaN())
@@ -212,6 +220,7 @@ func (t *Tracker) forget(n uint32) {
 	r := t.store.at(n)
 	t.leftSilence(n, t.now.Mono)
 	t.count(r, -1)
+	delete(t.suspects, n)
 	t.store.remove(n)
 }
 

@@ -1,0 +1,100 @@
+// Package watchdog is the domain and the engine of sessionwatch: it is told
+// what happened to long-running agents and says which of them work, which have
+// silently stopped, and why.
+//
+// # Words
+//
+// A session is one long-running agent run, named by its id. A generation is one
+// execution inside a session; a restart makes a new one. A [Beat] is one
+// liveness message: proof that the publisher lives, not proof of work. Activity
+// is proof of work. A [Verdict] is what we say of a session now; it is derived
+// by one pure function, [Judge], and never set by hand. [Evidence] is why.
+//
+// # Two clocks
+//
+// Each session has a BEAT clock (age of the last beat) and a WORK clock (age of
+// the last activity). They are never mixed: an agent whose loop spins beats on
+// for ever. WORK is known if the publisher sends the age of its last activity.
+// A five-field producer does not; then its own word counts, and what can be seen
+// to change (task, credits, state) is shown as an estimate. If nothing visible
+// changes for the stall timeout, the session is quiet: a notice, not an
+// accusation.
+//
+// # Verdicts
+//
+// The rows are tried from the top; the first that matches wins.
+//
+//	terminal record, end beat ------------> completed error stopped lost expired
+//	supervisor ---------------------------> crash-loop restarting
+//	every carrying source is blind -------> unknown
+//	loop watchdog, loop lag --------------> wedged
+//	publisher says so --------------------> stalled
+//	2 intervals + 20 % without a beat ----> silent
+//	declared wait ------------------------> waiting, then stalled
+//	WORK over the stall timeout ----------> stalled
+//	sources contradict each other --------> disputed
+//	nothing visible changes --------------> quiet
+//	otherwise ----------------------------> running
+//
+// From running a session may go to each of the others and come back from all
+// but the ends. From an end only a new execution leads back to running.
+//
+// # Time
+//
+// An [Instant] is read on three clocks at once. The monotonic clock decides.
+// The boot clock runs ahead of it when the machine was suspended, which gives
+// everything one fresh grace. The wall clock is for people; no decision reads
+// it, and neither does any time in a payload.
+//
+// # Blindness
+//
+// A source is sighted while its last round trip is under [SightWindow] old, no
+// permission error stands on its subscription and we lost no message of it
+// lately. Deadlines count sighted time only: when sight returns, each deadline
+// has moved by the blind time plus one interval. Spells within one interval
+// share that extra, so a link that flaps does not renew it for ever. The same
+// holds when we ourselves were stopped or starved: our own late ticks count as
+// blindness, and raise a score that stretches every deadline up to eight times.
+// A blind observer accuses nobody.
+//
+// [Blindness] is kept for each set of sources, not for each session: a bus that
+// goes away costs no work per session, and a million sessions become unknown in
+// the moment in which the lens next looks.
+//
+// # Correlated silence
+//
+// If many sessions fall silent within [GroupWindow] of each other, the likely
+// cause is what they share. They are one group: one alert, settling held.
+//
+// # Structure
+//
+// [Tracker] is a value: no goroutine, no clock, no IO. It owns a store of
+// pointer-free records and a timing wheel of lazy deadlines. [Engine] is the one
+// goroutine that owns a tracker: beats and events go in through one ordered
+// inbox, and are shown to a [Tap] before they are applied, so that a recording
+// replays to the same verdicts. Whoever looks asks for one [Window]; a lens
+// answers it over the slabs, holding the lock for one slab at a time, at most
+// ten times a second. Sessions are never copied as a whole.
+//
+// # Invariants
+//
+// The simulation checks them after each step, and checks that it would notice
+// if the guard behind each were missing.
+//
+//  1. Nobody is accused by a blind observer: no session becomes silent, stalled,
+//     disputed or quiet while every source that carried it is blind.
+//  2. A session is silent only after 2 intervals + 20 % of sighted time without
+//     a beat, and, while we are healthy, within one tick of it.
+//  3. A beat of an ended or overtaken execution changes no verdict.
+//  4. A beat that is older than the newest one of its execution changes nothing.
+//  5. The wall clock changes no verdict.
+//  6. The members of a correlated silence are held.
+//  7. The stored verdict is what Judge says now: no deadline is missed by more
+//     than one tick, and counts, rows and details agree.
+//
+// # What is honestly impossible
+//
+// To tell a dead agent from a slow one. To detect faster than the publisher
+// beats. To know what the absence of a key means. To know the age of work that
+// nobody reports.
+package watchdog
