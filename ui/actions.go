@@ -30,12 +30,12 @@ func later(what string) func(*Model) string {
 // allActions is the table. The order is that of help and footer.
 func allActions() []action {
 	var all []action
-	all = append(all, firstRunActions()...)
 	all = append(all, lookActions()...)
-	all = append(all, moveActions()...)
 	all = append(all, viewActions()...)
 	all = append(all, agentActions()...)
 	all = append(all, replayActions()...)
+	all = append(all, firstRunActions()...)
+	all = append(all, moveActions()...)
 	all = append(all, inputActions()...)
 	return append(all, screenActions()...)
 }
@@ -168,6 +168,6 @@ func screenActions() []action {
 		{name: "interrupt", keys: "ctrl+c", in: inViews | inInput, group: "screen", fixed: true, help: "back, then quit; twice within 1 s leaves from anywhere", do: (*Model).interrupt},
 		{name: "retry", keys: "ctrl+r", in: inViews, group: "screen", help: "ask all sources again now", off: needsFeed, do: (*Model).retry},
 		{name: "redraw", keys: "ctrl+l", in: inViews | inInput, group: "screen", help: "draw the screen anew", do: func(*Model) tea.Cmd { return tea.ClearScreen }},
-		{name: "suspend", keys: "ctrl+z", in: inViews | inInput, group: "screen", help: "suspend", off: needsSuspend, do: (*Model).suspend},
+		{name: "suspend", keys: "ctrl+z", in: inViews | inInput, group: "screen", help: "suspend", do: func(*Model) tea.Cmd { return tea.Suspend }},
 	}
 }

@@ -114,6 +114,10 @@ func (m *Model) drawLinkRow(p *painter, l *watchdog.Link) {
 		p.pad(p.x + 1)
 	}
 	st, text := linkRowText(m, l)
+	if p.width >= 60 && cells(text) > p.edge-p.x { // a line of its own reads better than a narrow column
+		p.line()
+		p.pad(8)
+	}
 	if p.width < 60 {
 		text += "  " + l.Address
 	}

@@ -48,12 +48,15 @@ func frames() []struct {
 	}
 }
 
+func withHost(o *Options) { o.Host = fakeHost{} }
+
 func TestGoldenFrames(t *testing.T) {
 	for _, f := range frames() {
 		for _, size := range sizes {
 			t.Run(fmt.Sprintf("%s-%dx%d", f.name, size[0], size[1]), func(t *testing.T) {
-				s := newScreen(t, f.window, f.about, size[0], size[1])
+				s := newScreen(t, f.window, f.about, size[0], size[1], withHost)
 				s.press(strings.Fields(f.keys)...)
+				s.show(f.window)
 				golden(t, fmt.Sprintf("%s-%dx%d", f.name, size[0], size[1]), ansi.Strip(s.m.frame())+"\n")
 			})
 		}
@@ -71,6 +74,7 @@ func TestGoldenASCII(t *testing.T) {
 	for _, f := range frames() {
 		s := newScreen(t, f.window, f.about, 80, 24, func(o *Options) { o.ASCII, o.Theme = true, ThemeNone })
 		s.press(strings.Fields(f.keys)...)
+		s.show(f.window)
 		frame := s.m.frame()
 		for i := range len(frame) {
 			if c := frame[i]; c != '\n' && (c < 0x20 || c > 0x7e) {

@@ -197,6 +197,9 @@ func (m *Model) needLine(f *watchdog.Fleet) []segment {
 func (m *Model) blindLine(see sight) []segment {
 	s := &m.styles
 	out := []segment{{s.Act, "CANNOT SEE", 0, 99}, {s.Act, strings.Join(see.blind, "; ") + ";", 2, 5}}
+	if !see.ever && m.window.Total == 0 {
+		return []segment{{s.Suspect, "NO SERVER", 0, 9}, {Style{}, "nothing is watched yet", 2, 8}}
+	}
 	if !see.ever {
 		return append(out[:1], segment{s.Act, strings.Join(see.blind, "; "), 2, 8}, segment{Style{}, "nothing seen yet", 2, 6})
 	}
@@ -204,7 +207,7 @@ func (m *Model) blindLine(see sight) []segment {
 	if see.last >= 0 {
 		of -= int64(see.last)
 	}
-	return append(out, segment{Style{}, "verdicts are of " + wall(of, m.window.Now.Wall) + ",", 1, 8}, segment{Style{}, "nobody accused", 1, 7})
+	return append(out, segment{Style{}, "verdicts are of " + wall(of, m.window.Now.Wall) + ",", 2, 8}, segment{Style{}, "nobody accused", 1, 7})
 }
 
 // linksLine is the second line: what is watched, and how well.

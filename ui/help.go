@@ -3,6 +3,7 @@ package ui
 import (
 	"strings"
 
+	"github.com/sessionwatch/sessionwatch/internal/query"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -47,6 +48,10 @@ func (m *Model) helpLines() []helpLine {
 	for v := range watchdog.VerdictCount {
 		glyph, means := m.glyphs.verdict(v)
 		out = append(out, helpLine{left: v.String(), right: v.Meaning(), glyph: glyph, means: means})
+	}
+	out = append(out, helpLine{heading: true, left: "FILTER, every word must hold; ! before one means not"})
+	for _, f := range query.Fields() {
+		out = append(out, helpLine{left: f.Name, right: f.Doc + ":  " + f.Example})
 	}
 	out = append(out, helpLine{heading: true, left: "COLUMNS"})
 	for _, c := range m.columns.all {

@@ -1,6 +1,10 @@
 package ui
 
-import tea "charm.land/bubbletea/v2"
+import (
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/sessionwatch/sessionwatch/internal/query"
+)
 
 // menu is a short list to choose from, in place of the body.
 type menu struct {
@@ -112,8 +116,8 @@ func (m *Model) columnFits(name string) bool {
 func (m *Model) openSortMenu() tea.Cmd {
 	return m.openMenu("SORT  enter: take; I inverts; esc: back", func(m *Model) []menuItem {
 		var items []menuItem
-		for i, c := range sortChoices() {
-			items = append(items, menuItem{name: c.name, help: c.help, on: i == m.query.sort, do: func(m *Model) tea.Cmd { return m.setSort(i) }})
+		for i, c := range query.SortKeys() {
+			items = append(items, menuItem{name: c.Name, help: c.Doc, on: i == m.query.sort, do: func(m *Model) tea.Cmd { return m.setSort(i) }})
 		}
 		return items
 	})

@@ -32,10 +32,8 @@ type (
 	// textCopied is the answer of the clipboard.
 	textCopied struct {
 		text string
-		err  error
+		err  error // nil: as far as can be known
 	}
-	// suspendRefused is why the process was not suspended; nil: it is back.
-	suspendRefused struct{ err error }
 	// keysSettled says that the time in which a burst is told has passed.
 	keysSettled struct{}
 	// contextsListed are the names in the configuration.

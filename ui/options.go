@@ -2,11 +2,12 @@ package ui
 
 import (
 	"time"
+
+	tea "charm.land/bubbletea/v2"
 )
 
-// Options is what the wiring gives to a screen. Every function value may be
-// nil; what needs it then says so. They are called from commands, never from
-// Update or View, so they may block.
+// Options is what the wiring gives to a screen. Title is called from a command,
+// never from Update or View, so it may block.
 type Options struct {
 	// Host opens feeds; nil: only Feed is shown.
 	Host Host
@@ -21,12 +22,11 @@ type Options struct {
 	Mouse  bool
 	KeyMap KeyMap // nil: DefaultKeyMap
 
-	// Copy puts text into the clipboard; nil: OSC 52.
-	Copy func(text string) error
+	// Copy is the command that puts text into the clipboard; done makes the
+	// message of its outcome. Nil: OSC 52 alone.
+	Copy func(text string, done func(error) tea.Msg) tea.Cmd
 	// Title sets the terminal's title; nil: Bubble Tea does.
 	Title func(title string)
-	// Suspend stops the process until it is continued; its error says why not.
-	Suspend func() error
 	// Now is a monotonic clock for what hangs on when a key came: bursts, the
 	// second ctrl+c, the order that holds still. Nil: the time since New.
 	Now func() time.Duration

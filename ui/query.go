@@ -2,27 +2,30 @@ package ui
 
 import (
 	"fmt"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/sessionwatch/sessionwatch/internal/query"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
 // querying is which sessions are shown, and in which order.
 type querying struct {
-	text  string // the filter as typed
-	match func(*watchdog.Candidate) bool
-	sort  int // of sortChoices
-	inv   bool
-	only  bool // only what needs attention
+	text   string // the filter as typed
+	filter query.Query
+	sort   int // of query.SortKeys
+	inv    bool
+	only   bool // only what needs attention
 }
 
 func (q *querying) reset() { *q = querying{sort: q.sort} }
 
 // fill puts the filter and the order into an ask.
 func (q *querying) fill(a *watchdog.Ask) {
-	a.Match, a.Invert, a.OnlyAttention = q.match, q.inv, q.only
-	a.Sort = sortChoices()[q.sort].key
+	a.Match, a.Invert, a.OnlyAttention = q.filter.Match(), q.inv, q.only
+	a.Sort = query.SortKeys()[q.sort].Key
+	a.KeepEnded = strings.Contains(q.filter.String(), "verdict")
 }
 
 // among is the end of a sentence that holds only for what is shown.
@@ -45,8 +48,8 @@ func (q *querying) banner(w *watchdog.Window, keys KeyMap) string {
 		}
 		out = "only what needs attention   " + count(w.Matched) + " of " + count(w.Total) + "   " + keys.firstKey("all") + ": all"
 	}
-	if c := sortChoices()[q.sort]; q.sort != 0 || q.inv {
-		order := "order  " + c.name
+	if q.sort != 0 || q.inv {
+		order := "order  " + query.SortKeys()[q.sort].Name
 		if q.inv {
 			order += ", inverted"
 		}
@@ -73,7 +76,7 @@ func (q *querying) whyEmpty(w *watchdog.Window, keys KeyMap) (what, how string) 
 	return "no session was seen yet", ""
 }
 
-// changed makes the order a new one: older answers show another.
+// changedQuery makes the order a new one: older answers show another.
 func (m *Model) changedQuery() tea.Cmd {
 	t := &m.table
 	t.top, t.asked, t.heldUntil = 0, 0, 0
@@ -84,11 +87,11 @@ func (m *Model) changedQuery() tea.Cmd {
 
 // setFilter takes a filter that compiles; it says what is wrong with another.
 func (m *Model) setFilter(text string) tea.Cmd {
-	match, err := compileFilter(text)
+	filter, err := query.Compile(text)
 	if err != nil {
 		return m.refuse(err.Error())
 	}
-	m.query.text, m.query.match = text, match
+	m.query.text, m.query.filter = strings.TrimSpace(text), filter
 	return m.changedQuery()
 }
 
@@ -96,13 +99,13 @@ func (m *Model) setFilter(text string) tea.Cmd {
 func (m *Model) openFilter() tea.Cmd {
 	before := m.query.text
 	try := func(m *Model, text string) bool {
-		match, err := compileFilter(text)
+		filter, err := query.Compile(text)
 		if err != nil {
 			m.prompt.err = err.Error()
 			return false
 		}
 		m.prompt.err = ""
-		m.query.text, m.query.match = text, match
+		m.query.text, m.query.filter = strings.TrimSpace(text), filter
 		return true
 	}
 	m.prompt = &prompt{

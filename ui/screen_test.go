@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -98,6 +99,12 @@ func (s *screen) show(w watchdog.Window) {
 func (s *screen) answer(all watchdog.Window) watchdog.Window {
 	a := s.feed.last()
 	w := all
+	if a.Match != nil || a.OnlyAttention {
+		all.Rows = slices.DeleteFunc(slices.Clone(all.Rows), func(r watchdog.Row) bool {
+			return a.Match != nil && !a.Match(candidate(&r)) || a.OnlyAttention && r.Attention == watchdog.AttentionNone
+		})
+		w.Matched = len(all.Rows)
+	}
 	w.AskSeq, w.Anchor = a.Seq, -1
 	for i := range all.Rows {
 		if all.Rows[i].ID == a.Anchor {
@@ -111,6 +118,14 @@ func (s *screen) answer(all watchdog.Window) watchdog.Window {
 	w.Offset = from
 	w.Rows = append([]watchdog.Row(nil), all.Rows[from:min(from+a.Height, len(all.Rows))]...)
 	return w
+}
+
+func candidate(r *watchdog.Row) *watchdog.Candidate {
+	return &watchdog.Candidate{
+		ID: []byte(r.ID), Task: []byte(r.Task), State: []byte(r.State), Host: []byte(r.Host), Agent: []byte(r.Agent),
+		Generation: r.Generation, Verdict: r.Verdict, Attention: r.Attention, For: r.For, BeatAge: r.BeatAge, WorkAge: r.WorkAge,
+		WorkKnown: r.WorkKnown, Uptime: r.Uptime, Credits: r.Credits, Waiting: r.Waiting, Sources: r.Sources,
+	}
 }
 
 func (s *screen) send(msg tea.Msg) {

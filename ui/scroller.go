@@ -6,7 +6,6 @@ import "bytes"
 type scroller struct {
 	off   int
 	total int // lines of the text when it was last drawn
-	match string
 }
 
 // textLimit is how many lines of a generated text are kept.
@@ -26,6 +25,11 @@ func (m *Model) drawText(p *painter, rows int, draw func(*painter)) {
 	m.text.total = len(lines)
 	m.text.move(0, rows)
 	for i := range rows {
+		if below := len(lines) - m.text.off - rows + 1; i == rows-1 && below > 1 && rows > 3 {
+			p.text(m.styles.Dim, " "+count(below)+" more lines: "+m.keys.firstKey("down"))
+			p.line()
+			continue
+		}
 		if at := m.text.off + i; at < len(lines) {
 			p.raw(lines[at])
 		}

@@ -93,7 +93,6 @@ func (m *Model) longFacts(d *watchdog.Detail, full bool) []fact {
 }
 
 func (m *Model) whyFact(d *watchdog.Detail, full bool) fact {
-	_, means := m.glyphs.verdict(d.Verdict)
 	text := d.Verdict.String()
 	if d.Why != "" {
 		text = d.Why
@@ -103,13 +102,19 @@ func (m *Model) whyFact(d *watchdog.Detail, full bool) fact {
 	if e := &d.Evidence; full && e.Threshold > 0 && !strings.Contains(text, "limit") && healthy(&d.Row) {
 		text += ", limit " + age(e.Threshold)
 	}
-	if d.BeatAge >= 0 && !d.Verdict.Ended() && d.Verdict != watchdog.Silent && !strings.Contains(text, "beat") {
+	if arriving(d) && !strings.Contains(text, "beat") {
 		text += "; beats arrive, last " + m.agoText(d) + " ago"
 	}
 	if d.Evidence.Held != "" {
 		text += "; HELD: " + d.Evidence.Held
 	}
-	return fact{"why", text, means}
+	return fact{label: "why", text: text}
+}
+
+// arriving says whether beats come in as they should.
+func arriving(d *watchdog.Detail) bool {
+	fresh := d.Cadence <= 0 || d.BeatAge <= 2*d.Cadence
+	return d.BeatAge >= 0 && fresh && d.Seeing != 0 && !d.Verdict.Ended() && d.Verdict != watchdog.Silent && d.Verdict != watchdog.Unknown
 }
 
 // agoText is the age of the last beat; in steps while the session is healthy,
@@ -257,7 +262,10 @@ func forecastText(next []watchdog.Forecast) string {
 		if f.In >= 0 {
 			s += " in " + age(f.In)
 		}
-		if f.If != "" {
+		switch {
+		case strings.HasPrefix(f.If, "not "):
+			s += " " + f.If
+		case f.If != "":
 			s += " if " + f.If
 		}
 		parts = append(parts, s)

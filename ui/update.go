@@ -43,6 +43,16 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		return m.opened(msg)
 	case keysSettled:
 		return m.settle()
+	case textCopied:
+		if msg.err != nil {
+			return m.refuse(fmt.Sprintf("not copied: %v; the id is %s", msg.err, msg.text))
+		}
+	case tea.MouseWheelMsg:
+		return m.wheel(msg)
+	case tea.MouseClickMsg:
+		return m.click(msg)
+	default:
+		return m.noticed(msg)
 	}
 	return nil
 }
@@ -55,14 +65,6 @@ func (m *Model) errandDone(msg errandFinished) tea.Cmd {
 	switch r := msg.result.(type) {
 	case replayChanged:
 		m.replay = r.state
-	case textCopied:
-		if r.err != nil {
-			m.refuse(fmt.Sprintf("not copied: %v; the id is %s", r.err, r.text))
-		}
-	case suspendRefused:
-		if r.err != nil {
-			m.refuse(fmt.Sprintf("not suspended: %v", r.err))
-		}
 	case contextsListed:
 		return tea.Batch(m.showContexts(r.names), m.nextErrand())
 	}
@@ -309,11 +311,14 @@ func (m *Model) toggleChoice() tea.Cmd { return m.chooseMenu(true) }
 func (m *Model) nextAttention(n int) tea.Cmd {
 	t := &m.table
 	if t.frozen {
-		return m.nextAttentionFrozen(n)
+		return m.nextAttentionHere(n)
 	}
 	if m.window.AskSeq < t.cursorSeq || m.window.AskSeq < t.validSeq {
 		t.pending = n // the answer at hand is of another cursor
 		return nil
+	}
+	if n > 0 && !t.touched { // the answer has no anchor yet: it would lead to where we are
+		return m.nextAttentionHere(n)
 	}
 	id := m.window.NextAttention
 	if n < 0 {
@@ -330,17 +335,19 @@ func (m *Model) nextAttention(n int) tea.Cmd {
 	return m.ask()
 }
 
-func (m *Model) nextAttentionFrozen(n int) tea.Cmd {
+// nextAttentionHere looks no further than the rows at hand.
+func (m *Model) nextAttentionHere(n int) tea.Cmd {
 	t := &m.table
 	at := t.index()
 	for step := 1; step <= len(t.rows); step++ {
 		i := ((at+n*step)%len(t.rows) + len(t.rows)) % len(t.rows)
-		if r := &t.rows[i]; r.Attention != watchdog.AttentionNone && r.ID != t.cursor {
+		if r := &t.rows[i]; r.Attention < watchdog.AttentionUnknown && r.ID != t.cursor {
 			t.follow(r.ID, m.bodyRows(), m.opt.Now())
+			m.text = scroller{}
 			return m.ask()
 		}
 	}
-	return m.say("nothing else in the frozen rows needs attention")
+	return m.say("nothing else needs attention" + m.query.among())
 }
 
 // togglePane shows and hides what explains the cursor.
@@ -366,20 +373,7 @@ func (m *Model) copyID() tea.Cmd {
 	if m.opt.Copy == nil {
 		return tea.SetClipboard(id)
 	}
-	put := m.opt.Copy
-	return m.runErrand(func() any { return textCopied{text: id, err: put(id)} })
-}
-
-func (m *Model) suspend() tea.Cmd {
-	stop := m.opt.Suspend
-	return m.runErrand(func() any { return suspendRefused{err: stop()} })
-}
-
-func needsSuspend(m *Model) string {
-	if m.opt.Suspend == nil {
-		return "this screen cannot be suspended"
-	}
-	return ""
+	return m.opt.Copy(id, func(err error) tea.Msg { return textCopied{text: id, err: err} })
 }
 
 func needsSession(m *Model) string {

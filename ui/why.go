@@ -2,8 +2,12 @@ package ui
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/sessionwatch/sessionwatch/internal/termtext"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -73,17 +77,14 @@ func (m *Model) whyFacts(d *watchdog.Detail, full bool) []fact {
 		}
 		out = append(out, fact{"rule", rule, meansNothing})
 	}
-	for i := range e.Inputs {
-		out = append(out, fact{inputLabel(&e.Inputs[i]), m.inputText(d, &e.Inputs[i]), meansNothing})
-	}
-	out = append(out, m.clockFacts(d)...)
+	out = append(out, m.inputFacts(d)...)
 	if e.Held != "" {
 		out = append(out, fact{"held", e.Held, meansSuspect})
 	}
 	out = append(out, fact{"our eyes", m.eyesText(e), meansNothing})
 	out = append(out, fact{"changes", forecastText(e.Next), meansNothing})
 	out = append(out, m.canFact(d, full))
-	out = append(out, m.restartFact(d))
+	out = append(out, m.restartFact(d), fact{})
 	return append(out, m.sessionFacts(d, full)...)
 }
 
@@ -96,55 +97,49 @@ func firstOf(texts ...string) string {
 	return ""
 }
 
-func inputLabel(in *watchdog.Input) string { return strings.ReplaceAll(in.Name, "_", " ") }
-
-// inputText is "5m31 ago, limit ..., from publisher".
-func (m *Model) inputText(d *watchdog.Detail, in *watchdog.Input) string {
-	var b strings.Builder
-	b.WriteString(orDash(in.Value))
-	if in.Unit != "" && in.Value != "" {
-		b.WriteString(" " + in.Unit)
+// inputFacts are what the verdict rests on, one a line, with source and age.
+func (m *Model) inputFacts(d *watchdog.Detail) []fact {
+	out := make([]fact, 0, len(d.Evidence.Inputs)+1)
+	for i := range d.Evidence.Inputs {
+		in := &d.Evidence.Inputs[i]
+		out = append(out, fact{label: strings.ReplaceAll(in.Name, "_", " "), text: inputText(d, in)})
 	}
-	if in.Source != "" {
-		b.WriteString("   by " + in.Source)
+	carried := "carried by " + sourceWords(d.Sources) + ", seen now by " + sourceWords(d.Seeing)
+	if d.Cadence <= 0 {
+		carried += "; cadence unknown, so never beyond silent"
 	}
-	if in.Age >= 0 {
-		mark := ""
-		if in.Estimated {
-			mark = "about "
-		}
-		b.WriteString("   " + mark + age(stepped(&d.Row, in.Age)) + " ago")
-	} else if in.Estimated {
-		b.WriteString("   estimated")
-	}
-	return b.String()
+	return append(out, fact{label: "sources", text: carried})
 }
 
-// clockFacts are the two clocks and their thresholds, never mixed.
-func (m *Model) clockFacts(d *watchdog.Detail) []fact {
-	beat := "never"
-	if d.BeatAge >= 0 {
-		beat = strings.TrimSpace(string(appendBeatAge(nil, &d.Row))) + " ago"
+// inputText is "running, by publisher, 5m31 ago"; an age stands only once.
+func inputText(d *watchdog.Detail, in *watchdog.Input) string {
+	about := ""
+	if in.Estimated {
+		about = "about "
 	}
-	if d.Cadence > 0 {
-		beat += "   every " + age(d.Cadence) + " (" + d.CadenceFrom + ")"
-	} else {
-		beat += "   cadence unknown: never beyond silent"
-	}
-	beat += "   carried by " + sourceWords(d.Sources) + ", seen now by " + sourceWords(d.Seeing)
-	work := "not known: five-field producer, its own watchdog speaks through the state"
+	value := orDash(in.Value)
+	secs, err := strconv.ParseFloat(in.Value, 64)
+	isAge := in.Unit == "s" && err == nil && secs >= 0 && secs < math.MaxInt32
 	switch {
-	case d.WorkKnown && d.WorkAge >= 0:
-		work = string(appendWorkAge(nil, &d.Row)) + " ago"
-	case d.WorkBound:
-		work = "not published; no visible change since we watch, " + age(d.WorkAge)
-	case d.WorkAge >= 0:
-		work = "not published; last visible change about " + age(stepped(&d.Row, d.WorkAge)) + " ago"
+	case isAge && in.Age < 0 && secs == math.Trunc(secs):
+		value = watchdog.FormatLimit(time.Duration(secs) * time.Second)
+	case isAge:
+		value = age(stepped(&d.Row, time.Duration(secs*float64(time.Second))))
+	case in.Unit != "" && in.Value != "":
+		value += " " + in.Unit
 	}
-	if d.StallTimeout > 0 {
-		work += "   limit " + age(d.StallTimeout) + " (" + d.StallFrom + ")"
+	text := about + value
+	said := age(stepped(&d.Row, in.Age))
+	if isAge && in.Age >= 0 && value == said {
+		text += " ago"
 	}
-	return []fact{{"BEAT", beat, meansNothing}, {"WORK", work, meansNothing}}
+	if in.Source != "" {
+		text = termtext.PadRight(text, 12) + " " + in.Source
+	}
+	if in.Age >= 0 && value != said {
+		text += ", " + said + " ago"
+	}
+	return text
 }
 
 func sourceWords(set watchdog.SourceSet) string {

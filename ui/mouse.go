@@ -1,0 +1,30 @@
+package ui
+
+import tea "charm.land/bubbletea/v2"
+
+// wheelRows is how far one notch of the wheel goes.
+const wheelRows = 3
+
+// wheel moves like the keys do; it never acts.
+func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
+	switch {
+	case m.scene()&inInput != 0:
+		return nil
+	case msg.Button == tea.MouseWheelUp:
+		return m.moveBy(-wheelRows)
+	case msg.Button == tea.MouseWheelDown:
+		return m.moveBy(wheelRows)
+	}
+	return nil
+}
+
+// click puts the cursor on a row.
+func (m *Model) click(msg tea.MouseClickMsg) tea.Cmd {
+	g := m.geometry()
+	row := msg.Y - g.header - g.banners - g.heading
+	if msg.Button != tea.MouseLeft || m.scene()&inLists == 0 || row < 0 || row >= len(m.table.visible(g.rows)) || msg.X >= m.tableWidth() {
+		return nil
+	}
+	m.table.goTo(m.table.top+row, m.bodyRows(), m.opt.Now())
+	return m.ask()
+}
