@@ -2,7 +2,6 @@ package query
 
 import (
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,7 +125,7 @@ func (c *compiler) condition() (term, error) {
 		if err != nil {
 			return term{}, err
 		}
-		return term{func(s *watchdog.Candidate) bool { return re.Match(s.ID) || re.Match(s.Task) }, costRegexp}, nil
+		return term{func(s *watchdog.Candidate) bool { return re.match(s.ID) || re.match(s.Task) }, costRegexp}, nil
 	}
 	n := newNeedle(v.text)
 	return term{func(s *watchdog.Candidate) bool { return n.in(s.ID) || n.in(s.Task) }, costText}, nil
@@ -213,7 +212,7 @@ func (c *compiler) textTest(op string, v value) (func([]byte) bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		return func(b []byte) bool { return len(b) > 0 && re.Match(b) }, nil
+		return func(b []byte) bool { return len(b) > 0 && re.match(b) }, nil
 	case v.kind == contains:
 		n := newNeedle(v.text)
 		return func(b []byte) bool { return len(b) > 0 && n.in(b) }, nil
@@ -393,18 +392,4 @@ func unitSize(name string) (time.Duration, bool) {
 		return 24 * time.Hour, true
 	}
 	return 0, false
-}
-
-// regexp compiles a regular expression; case does not matter in it unless
-// (?-i) says so.
-func (c *compiler) regexp(v value) (*regexp.Regexp, error) {
-	re, err := regexp.Compile(v.text) // alone first: "a)(b" must not close our group
-	if err == nil {
-		re, err = regexp.Compile("(?i:" + v.text + ")")
-	}
-	if err != nil {
-		reason := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
-		return nil, c.fail(v.pos, "the regular expression cannot be read: %s (the syntax is RE2's)", reason)
-	}
-	return re, nil
 }

@@ -3,7 +3,8 @@
 //
 //	chunk eu2               both words stand in the id or the task, in any case
 //	"two words"             a phrase
-//	/batch-\d+/             a regular expression (RE2) on the id or the task
+//	/batch-\d+/             a regular expression (RE2) on the id or the task; it
+//	                        minds case unless it begins with (?i)
 //	!chunk                  not
 //	verdict:stalled,wedged  a field that is one of these
 //	host:eu2-*              * is any text, ? one character

@@ -56,9 +56,10 @@ func TestMatch(t *testing.T) {
 		"!!chunk":               "stalled",
 		"!chunk !0031":          "lost waiting",
 		`/c(hunk|rawler)/`:      "bare stalled",
+		`/CHUNK/`:               "",
+		`/(?i)CHUNK/`:           "stalled",
 		`/47\/200/`:             "stalled",
-		`/^CRAWLER-\d+$/`:       "bare",
-		`/(?-i)CRAWLER/`:        "",
+		`/^crawler-\d+$/`:       "bare",
 		`!/c/`:                  "waiting",
 		"verdict:stalled":       "stalled",
 		"verdict:Stalled,lost":  "lost stalled",
@@ -338,6 +339,27 @@ func FuzzNeedle(f *testing.F) {
 	})
 }
 
+// FuzzExpression compares with the regular expression alone: the literal that
+// is looked for first never hides a match.
+func FuzzExpression(f *testing.F) {
+	f.Add(`chunk \d+/200`, "Chunk 47/200 chunk 4/200")
+	f.Add(`(?i)task(s|k)`, "TA\u017f\u212aS")
+	f.Add(`(ab)+c{2,}|d`, "ababcc")
+	f.Add(`(?i:k)elvin(?s:.)x?`, "\u212aelvin1")
+	f.Fuzz(func(t *testing.T, text, in string) {
+		if len(text) > 200 {
+			return
+		}
+		re, err := newExpression(text)
+		if err != nil {
+			return
+		}
+		if got, want := re.match([]byte(in)), regexp.MustCompile(text).MatchString(in); got != want {
+			t.Fatalf("%q on %q: %v, want %v; looked for %q", text, in, got, want, re.must.lower)
+		}
+	})
+}
+
 // FuzzGlob compares with the regular expression that means the same.
 func FuzzGlob(f *testing.F) {
 	f.Add("eu2-*", "EU2-07")
@@ -383,7 +405,7 @@ func BenchmarkFilter100k(b *testing.B) {
 		}
 		return n
 	}
-	for _, text := range []string{"77777", "chunk", "nowhere", "verdict:stalled work>5s credits<2 task:~chunk host:eu2-*", "/chunk 7+/"} {
+	for _, text := range []string{"77777", "chunk", "nowhere", "verdict:stalled work>5s credits<2 task:~chunk host:eu2-*", "/chunk 7+/", `/\d+7777\/200/`, "/(?i)CHUNK 7+/"} {
 		b.Run(strings.ReplaceAll(text, "/", "|"), func(b *testing.B) {
 			q, err := Compile(text)
 			if err != nil {
