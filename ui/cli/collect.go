@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// settleStep is how often a one-shot command looks whether more can be learned.
+const settleStep = 50 * time.Millisecond
+
+// collect watches until wait is over, or earlier if nothing more can be
+// learned, and gives one window.
+func (s *started) collect(ctx context.Context, wait time.Duration, a watchdog.Ask) (watchdog.Window, error) {
+	deadline := time.NewTimer(wait)
+	defer deadline.Stop()
+	step := time.NewTicker(settleStep)
+	defer step.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return watchdog.Window{}, untold(fmt.Errorf("interrupted before anything could be told"))
+		case <-s.done:
+			if s.err != nil {
+				return watchdog.Window{}, s.err
+			}
+			return watchdog.Window{}, fault(watchdog.ErrClosed)
+		case <-deadline.C:
+			return s.look(ctx, a)
+		case <-step.C:
+			w, err := s.look(ctx, watchdog.Ask{})
+			if err != nil {
+				return w, err
+			}
+			if settled(w.Links) {
+				return s.look(ctx, a)
+			}
+		}
+	}
+}
+
+func (s *started) look(ctx context.Context, a watchdog.Ask) (watchdog.Window, error) {
+	w, err := s.engine.Look(ctx, a)
+	if err != nil {
+		return w, untold(err)
+	}
+	return w, nil
+}
+
+// settled reports whether waiting cannot tell more: every source has failed
+// already, or was polled whole. What publishes on a bus may beat at any time,
+// so a NATS that is up is worth the whole wait.
+func settled(links []watchdog.Link) bool {
+	for _, l := range links {
+		polled := l.Source == watchdog.SourceRedis && l.Sighted && l.LastTrip >= 0
+		if l.Phase != watchdog.LinkDown && !polled {
+			return false
+		}
+	}
+	return len(links) > 0
+}

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+
+	"github.com/sessionwatch/sessionwatch/sources/recording"
+	"github.com/sessionwatch/sessionwatch/ui"
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// engineFeed is a screen's feed of an observer that runs.
+type engineFeed struct {
+	watching *started
+	about    ui.About
+	behind   []func() // ends what the observer watches: a demo, a bus, a log
+	once     sync.Once
+}
+
+// Ask replaces the wanted window.
+func (f *engineFeed) Ask(a watchdog.Ask) { f.watching.engine.Ask(a) }
+
+// Windows gives the newest answer.
+func (f *engineFeed) Windows() <-chan watchdog.Window { return f.watching.engine.Windows() }
+
+// Retry asks every source again now.
+func (f *engineFeed) Retry() { f.watching.retry() }
+
+// About says what is watched.
+func (f *engineFeed) About() ui.About { return f.about }
+
+// Close ends the observer, then what it watched.
+func (f *engineFeed) Close() {
+	f.once.Do(func() {
+		_ = f.watching.stop() // a fault was told when it happened
+		for _, end := range f.behind {
+			end()
+		}
+	})
+}
+
+// replayFeed plays a recording to an engine of its own. Going back makes a new
+// engine, whose windows come out of the same channel.
+type replayFeed struct {
+	path    string
+	spawn   func(func())
+	ctx     func() context.Context // ends with Close
+	cancel  context.CancelFunc
+	player  *recording.Player
+	windows chan watchdog.Window
+	running sync.WaitGroup
+	once    sync.Once
+
+	mu     sync.Mutex
+	ask    watchdog.Ask
+	engine *watchdog.Engine
+	reader *recording.Reader
+	end    context.CancelFunc // of engine
+}
+
+// openReplay opens a recording and begins to play it. Goroutines are started
+// by spawn.
+func openReplay(path string, speed float64, spawn func(func())) (*replayFeed, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &replayFeed{
+		path: path, spawn: spawn, cancel: cancel, windows: make(chan watchdog.Window, 1),
+		ctx: func() context.Context { return ctx },
+	}
+	reader, engine, err := f.rewind(ctx)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	f.player = recording.NewPlayer(reader, engine, recording.PlayerOptions{Speed: speed, Rewind: f.rewind})
+	f.goes(func() {
+		// A recording that cannot be read on stays where it is; the reason
+		// stands in the player's progress.
+		_ = f.player.Run(ctx)
+	})
+	return f, nil
+}
+
+// goes runs f and lets Close wait for it.
+func (f *replayFeed) goes(run func()) {
+	f.running.Add(1)
+	f.spawn(func() {
+		defer f.running.Done()
+		run()
+	})
+}
+
+// rewind replaces engine and reader by fresh ones that stand at the beginning.
+func (f *replayFeed) rewind(context.Context) (*recording.Reader, recording.Engine, error) {
+	reader, err := recording.Open(f.path)
+	if err != nil {
+		return nil, nil, err
+	}
+	header := reader.Header()
+	engine := watchdog.NewEngine(watchdog.EngineConfig{Policy: header.Policy, Start: header.Started})
+	ctx, end := context.WithCancel(f.ctx())
+	f.mu.Lock()
+	before, endBefore := f.reader, f.end
+	f.engine, f.reader, f.end = engine, reader, end
+	engine.Ask(f.ask)
+	f.mu.Unlock()
+	if before != nil {
+		endBefore()
+		err = before.Close()
+	}
+	f.goes(func() { _ = engine.Run(ctx) })
+	f.goes(func() { f.forward(engine) })
+	return reader, engine, err
+}
+
+// forward passes the windows of one engine on, as long as it is the present one.
+func (f *replayFeed) forward(engine *watchdog.Engine) {
+	for w := range engine.Windows() {
+		f.mu.Lock()
+		if engine == f.engine {
+			select {
+			case <-f.windows:
+			default:
+			}
+			f.windows <- w // the slot is free: only the holder of mu sends
+		}
+		f.mu.Unlock()
+	}
+}
+
+// Ask replaces the wanted window.
+func (f *replayFeed) Ask(a watchdog.Ask) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ask = a
+	f.engine.Ask(a)
+}
+
+// Windows gives the newest answer.
+func (f *replayFeed) Windows() <-chan watchdog.Window { return f.windows }
+
+// Retry does nothing: a recording has no sources.
+func (f *replayFeed) Retry() {}
+
+// About says what is played.
+func (f *replayFeed) About() ui.About {
+	return ui.About{Name: "replay " + filepath.Base(f.path), ReadOnly: true, Replay: f.player}
+}
+
+// Close ends the playing.
+func (f *replayFeed) Close() {
+	f.once.Do(func() {
+		f.cancel()
+		f.running.Wait()
+		close(f.windows)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.end()
+		_ = f.reader.Close() // nothing was written
+	})
+}
+
+var errNoRecording = errors.New("no file was named; give the name of a recording")

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sessionwatch/sessionwatch/internal/config"
+)
+
+// flags holds the values of the flags that several commands share. A command
+// offers those that make sense for it. What is a setting too reaches it through
+// config.Load, so that precedence and refusals are decided in one place.
+type flags struct {
+	config  string
+	context string
+	json    bool
+}
+
+// addConfig offers the flags of every command that reads the configuration.
+func (f *flags) addConfig(c *cobra.Command) {
+	set := c.Flags()
+	set.StringVar(&f.config, "config", "", "configuration `FILE`, - for none (default $SESSIONWATCH_CONFIG, else config.yaml in the configuration directory)")
+	set.StringVar(&f.context, "context", "", "use the cluster that the configuration calls `NAME`")
+	set.String("log-file", "", "append the program's own log to `FILE`, made with mode 0600; JSON if it ends in .json")
+}
+
+// addSources offers the flags that say what is watched.
+func (f *flags) addSources(c *cobra.Command) {
+	f.addConfig(c)
+	set := c.Flags()
+	set.String("nats", "", "NATS server `URL`, - for none; without a password")
+	set.String("redis", "", "Redis server `URL`, - for none; without a password")
+	set.Bool("read-only", false, "publish and write nothing on any bus, not even a ping")
+}
+
+// addJSON offers machine-readable output.
+func (f *flags) addJSON(c *cobra.Command) {
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+}
+
+// addTheme offers the look of the screen.
+func (f *flags) addTheme(c *cobra.Command) {
+	c.Flags().String("theme", "", "`NAME` of the colours: "+strings.Join(themes(), ", "))
+}
+
+// themes lists the values of ui.theme.
+func themes() []string {
+	var names []string
+	for _, t := range []config.Theme{config.ThemeAuto, config.ThemeDark, config.ThemeLight, config.ThemeContrast, config.ThemeNone} {
+		names = append(names, string(t))
+	}
+	return names
+}

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/sessionwatch/sessionwatch/demo"
+	"github.com/sessionwatch/sessionwatch/internal/clock"
+	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/ui"
+)
+
+// host opens what a screen wants to see: the wiring, seen from the screen.
+type host struct {
+	// load reads the configuration as it was at start, with a context and
+	// addresses over it.
+	load     func(context string, over ...config.Flag) (*config.Config, error)
+	contexts []string
+	log      *slog.Logger
+	spawn    func(func()) // starts a goroutine that gives the terminal back if it panics
+}
+
+// Contexts lists the clusters that the configuration names.
+func (h *host) Contexts() []string { return h.contexts }
+
+// Open opens a feed. It reads files and starts servers, and waits for no network.
+func (h *host) Open(ctx context.Context, t ui.Target) (ui.Feed, error) {
+	var feed ui.Feed
+	var err error
+	switch t.Kind {
+	case ui.TargetDemo:
+		feed, err = h.openDemo(t)
+	case ui.TargetBus:
+		feed, err = h.openBus()
+	case ui.TargetRecording:
+		feed, err = openReplay(t.File, t.Speed, h.spawn)
+	default:
+		feed, err = h.openConfigured(t)
+	}
+	if err != nil {
+		h.log.Error("cannot open", "kind", int(t.Kind), "error", err)
+		return nil, err
+	}
+	if ctx.Err() != nil { // nobody waits for it any more
+		feed.Close()
+		return nil, ctx.Err()
+	}
+	return feed, nil
+}
+
+func (h *host) openConfigured(t ui.Target) (ui.Feed, error) {
+	var over []config.Flag
+	if t.NATS != "" {
+		over = append(over, config.Flag{Name: "the NATS address", Key: "nats.url", Value: t.NATS})
+	}
+	if t.Redis != "" {
+		over = append(over, config.Flag{Name: "the Redis address", Key: "redis.url", Value: t.Redis})
+	}
+	settings, err := h.load(t.Context, over...)
+	if err != nil {
+		return nil, err
+	}
+	if err := settings.ReadSecrets(); err != nil {
+		return nil, err
+	}
+	return h.watch(settings, ui.About{Name: nameOf(settings), ReadOnly: settings.ReadOnly}), nil
+}
+
+// nameOf is how the header calls what the configuration names.
+func nameOf(settings *config.Config) string {
+	if settings.Context != "" {
+		return settings.Context
+	}
+	return "local"
+}
+
+func (h *host) openDemo(t ui.Target) (ui.Feed, error) {
+	fleet, err := demo.Start(context.Background(), demo.Options{Seed: t.Seed, Agents: t.Agents, Speed: t.Speed, Logger: h.log})
+	if err != nil {
+		return nil, err
+	}
+	settings, err := demoSettings(fleet)
+	if err != nil {
+		_ = fleet.Close() // the first fault is the one to tell
+		return nil, err
+	}
+	return h.watch(settings, ui.About{Name: "demo", Demo: true}, func() { _ = fleet.Close() }), nil
+}
+
+// demoSettings watch a demo by its own policy and by nothing that the user set.
+func demoSettings(fleet *demo.Demo) (*config.Config, error) {
+	settings, err := bareSettings("demo", fleet.NATSURL(), fleet.RedisURL())
+	if err != nil {
+		return nil, err
+	}
+	settings.Policy = fleet.Policy()
+	return settings, nil
+}
+
+func (h *host) openBus() (ui.Feed, error) {
+	servers, err := startBus(natsPort, redisPort, h.log)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := h.load("",
+		config.Flag{Name: "bus", Key: "nats.url", Value: servers.nats.ClientURL()},
+		config.Flag{Name: "bus", Key: "redis.url", Value: servers.redis.URL()})
+	if err != nil {
+		servers.close()
+		return nil, err
+	}
+	return h.watch(settings, ui.About{Name: "bus", ReadOnly: settings.ReadOnly}, servers.close), nil
+}
+
+// bareSettings are the defaults, pointed at two servers.
+func bareSettings(origin, natsURL, redisURL string) (*config.Config, error) {
+	return config.Load(config.Options{
+		Path:   config.None,
+		Getenv: func(string) string { return "" },
+		Flags: []config.Flag{
+			{Name: origin, Key: "nats.url", Value: natsURL},
+			{Name: origin, Key: "redis.url", Value: redisURL},
+		},
+	})
+}
+
+// watch attaches an observer. What behind holds is ended after it.
+func (h *host) watch(settings *config.Config, about ui.About, behind ...func()) ui.Feed {
+	watching := newObserver(settings, observerOptions{clock: clock.System(), log: h.log, ping: true, spawn: h.spawn})
+	return &engineFeed{watching: watching.start(), about: about, behind: behind}
+}

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/sources/natsbus"
+	"github.com/sessionwatch/sessionwatch/sources/redisstore"
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// beatSource is what the wiring needs of a source that is open.
+type beatSource interface {
+	Run(ctx context.Context) error // until Close
+	Retry()
+	Close()
+}
+
+// observer is one engine and everything that feeds it. It settles nothing. The
+// screen and the one-shot commands watch through the same one.
+type observer struct {
+	engine   *watchdog.Engine
+	clock    watchdog.Clock
+	settings *config.Config
+	log      *slog.Logger
+	ping     bool         // ask guards to beat whenever NATS comes up
+	spawn    func(func()) // starts a goroutine
+
+	running sync.WaitGroup // the sources' Run
+
+	mu      sync.Mutex
+	sources []beatSource // open, in order
+}
+
+// observerOptions say what is special about an observer.
+type observerOptions struct {
+	clock watchdog.Clock
+	log   *slog.Logger
+	tap   watchdog.Tap
+	ping  bool // publish agent.ping at each connection, unless read-only
+	// spawn starts the observer's goroutines; nil: go. Beside a screen it must
+	// give the terminal back when one of them panics.
+	spawn func(func())
+}
+
+// newObserver makes an observer; it connects to nothing before Run.
+func newObserver(settings *config.Config, o observerOptions) *observer {
+	if o.spawn == nil {
+		o.spawn = func(f func()) { go f() }
+	}
+	return &observer{
+		spawn:    o.spawn,
+		engine:   watchdog.NewEngine(watchdog.EngineConfig{Policy: settings.Policy, Clock: o.clock, Tap: o.tap}),
+		clock:    o.clock,
+		settings: settings,
+		log:      o.log,
+		ping:     o.ping && !settings.ReadOnly,
+	}
+}
+
+// open starts the configured sources. None of them waits for a server. After an
+// error some may run; close ends them.
+func (o *observer) open() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s := o.settings.NATS; s.Address != config.None {
+		inlet := &natsInlet{Engine: o.engine}
+		bus, err := natsbus.Open(natsOptions(o.settings), inlet, o.clock, o.log)
+		if err != nil {
+			return err
+		}
+		if o.ping {
+			inlet.up = func() { _ = bus.Ping() } // read-only was excluded
+		}
+		o.attach(bus)
+	}
+	if s := o.settings.Redis; s.Address != config.None {
+		store, err := redisstore.Open(redisOptions(o.settings), o.engine, o.clock, o.log)
+		if err != nil {
+			return err
+		}
+		o.attach(store)
+	}
+	return nil
+}
+
+// attach lets a source run until it is closed.
+func (o *observer) attach(s beatSource) {
+	o.sources = append(o.sources, s)
+	o.running.Add(1)
+	o.spawn(func() {
+		defer o.running.Done()
+		if err := s.Run(context.Background()); err != nil {
+			o.log.Error("a source ended", "error", err)
+		}
+	})
+}
+
+// natsInlet hands everything of the NATS source to the engine and notices when
+// the connection comes up: then guards are asked to beat, so that nobody waits a
+// whole interval to be seen.
+type natsInlet struct {
+	*watchdog.Engine
+	up func() // nil: nobody is asked
+}
+
+// Post takes in an event.
+func (n *natsInlet) Post(ev watchdog.Event) {
+	n.Engine.Post(ev)
+	if link, ok := ev.(watchdog.LinkChanged); ok && link.Phase == watchdog.LinkUp && n.up != nil {
+		n.up()
+	}
+}
+
+// close ends the sources, the newest first.
+func (o *observer) close() {
+	o.mu.Lock()
+	open := o.sources
+	o.sources = nil
+	o.mu.Unlock()
+	for _, s := range slices.Backward(open) {
+		s.Close()
+	}
+	o.running.Wait()
+}
+
+// retry asks every source again now.
+func (o *observer) retry() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.sources {
+		s.Retry()
+	}
+}
+
+// run feeds and drives the engine until ctx ends, and leaves nothing behind.
+func (o *observer) run(ctx context.Context) error {
+	defer o.close()
+	if err := o.open(); err != nil {
+		return misconfigured(err)
+	}
+	if err := o.engine.Run(ctx); err != nil && ctx.Err() == nil {
+		return fault(err)
+	}
+	return nil
+}
+
+// started is an observer that runs.
+type started struct {
+	*observer
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // once done is closed
+}
+
+// start runs the observer until stop. The given context does not end it: it
+// belongs to the opening, the observer to whoever stops it.
+func (o *observer) start() *started {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &started{observer: o, cancel: cancel, done: make(chan struct{})}
+	o.spawn(func() {
+		defer close(s.done)
+		s.err = o.run(ctx)
+	})
+	return s
+}
+
+// stop ends it and waits until everything behind it has ended.
+func (s *started) stop() error {
+	s.cancel()
+	<-s.done
+	return s.err
+}
+
+// natsOptions translates the settings for the NATS source.
+func natsOptions(settings *config.Config) natsbus.Options {
+	s := settings.NATS
+	return natsbus.Options{
+		URLs: s.URLs, Origin: s.Origin,
+		CredsFile: s.CredsFile, NKeyFile: s.NKeyFile,
+		User: s.User, Password: s.Password.Reveal(), Token: s.Token.Reveal(),
+		TLS:      natsbus.TLSOptions{CAFile: s.TLS.CAFile, CertFile: s.TLS.CertFile, KeyFile: s.TLS.KeyFile},
+		ReadOnly: settings.ReadOnly,
+	}
+}
+
+// redisOptions translates the settings for the Redis source.
+func redisOptions(settings *config.Config) redisstore.Options {
+	s := settings.Redis
+	return redisstore.Options{
+		Addrs: s.Addrs, MasterName: s.MasterName, Cluster: s.Cluster,
+		Username: s.Username, Password: s.Password.Reveal(), DB: s.DB,
+		TLS: redisstore.TLSOptions{
+			Enabled: s.UseTLS,
+			CAFile:  s.TLS.CAFile, CertFile: s.TLS.CertFile, KeyFile: s.TLS.KeyFile,
+		},
+		Origin: s.Origin, PollInterval: s.PollInterval, RedisTTL: settings.Policy.RedisTTL,
+		ReadOnly: settings.ReadOnly,
+	}
+}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sessionwatch/sessionwatch/internal/clock"
+	"github.com/sessionwatch/sessionwatch/sources/recording"
+	"github.com/sessionwatch/sessionwatch/ui"
+)
+
+// recordStep is how often a recording is looked at while it is made.
+const recordStep = time.Second
+
+func (a *app) recordCommand() *cobra.Command {
+	var f flags
+	var length time.Duration
+	var force bool
+	c := &cobra.Command{
+		Use:   "record FILE",
+		Short: "Record everything that the sources tell",
+		Long: `Attach to the configured servers and write everything that they tell to FILE,
+until interrupted. A name that ends in .gz is compressed. The recording holds
+what was seen, not what was concluded, so that it can be judged again: replay
+shows it on the screen, and ls, get, why and check take it with --from.`,
+		Example: `  sessionwatch record night.jsonl.gz --for 8h
+  sessionwatch check --from night.jsonl.gz`,
+		Args:    cobra.ExactArgs(1),
+		GroupID: groupWatch,
+		RunE: func(c *cobra.Command, args []string) error {
+			if length < 0 {
+				return &usageError{fmt.Errorf("--for %v is below 0", length)}
+			}
+			return a.record(c, &f, args[0], length, force)
+		},
+	}
+	f.addSources(c)
+	c.Flags().DurationVar(&length, "for", 0, "end after this time (default: when interrupted)")
+	c.Flags().BoolVar(&force, "force", false, "replace a recording that is there")
+	return c
+}
+
+func (a *app) record(c *cobra.Command, f *flags, path string, length time.Duration, force bool) error {
+	settings, err := a.settings(c, f, false)
+	if err != nil {
+		return err
+	}
+	a.warn(settings.Warnings)
+	log, closeLog, err := openLog(settings.LogFile)
+	if err != nil {
+		return misconfigured(err)
+	}
+	defer closeLog.Close()
+	ctx, stop := a.env.Interrupts(context.Background())
+	defer stop()
+	if length > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, length)
+		defer cancel()
+	}
+	clock := clock.System()
+	recorder, err := recording.Record(path, recording.Options{
+		Program: readBuild().Version, Name: nameOf(settings),
+		Started: clock.Now(), Policy: settings.Policy, Overwrite: force,
+	})
+	if err != nil {
+		return badNews(err)
+	}
+	watching := newObserver(settings, observerOptions{clock: clock, log: log, tap: recorder, ping: true}).start()
+	a.note("recording to %s; interrupt to end it", path)
+	err = a.await(ctx, watching, recorder)
+	err = errors.Join(err, watching.stop(), recorder.Close())
+	stats := recorder.Stats()
+	a.note("recorded %s and %s, %d bytes", count(int(stats.Beats), "beat"), count(int(stats.Events), "event"), stats.Bytes)
+	if err != nil {
+		if code, _ := codeOf(err); code == exitMisconfig {
+			return err
+		}
+		return badNews(err)
+	}
+	return nil
+}
+
+// await returns when ctx, the observer or the recorder ends.
+func (a *app) await(ctx context.Context, watching *started, recorder *recording.Recorder) error {
+	step := time.NewTicker(recordStep)
+	defer step.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-watching.done:
+			return nil // stop tells why
+		case <-step.C:
+			if err := recorder.Stats().Err; err != nil {
+				return nil // Close tells it
+			}
+		}
+	}
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	var f flags
+	var speed float64
+	c := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "Show a recording on the screen",
+		Long: `Play a recording on the same screen, with the keys of help (?) to pause, step
+and change the speed. Without a terminal its end is listed, as ls does.`,
+		Args:    cobra.ExactArgs(1),
+		GroupID: groupWatch,
+		RunE: func(c *cobra.Command, args []string) error {
+			if math.IsNaN(speed) || speed < recording.MinSpeed || speed > recording.MaxSpeed {
+				return &usageError{fmt.Errorf("--speed %v is not within %v to %v", speed, recording.MinSpeed, recording.MaxSpeed)}
+			}
+			if a.plain(f.json) {
+				w, err := a.recorded(args[0], everything())
+				if err != nil {
+					return err
+				}
+				return a.list(w, f.json)
+			}
+			if err := readable(args[0]); err != nil {
+				return untold(err)
+			}
+			return a.screen(c, &f, &ui.Target{Kind: ui.TargetRecording, File: args[0], Speed: speed})
+		},
+	}
+	f.addConfig(c)
+	f.addTheme(c)
+	f.addJSON(c)
+	c.Flags().Float64Var(&speed, "speed", 1, "recorded seconds that pass in a real one")
+	return c
+}
+
+// readable says what is wrong with a recording before a screen is opened for it.
+func readable(path string) error {
+	r, err := recording.Open(path)
+	if err != nil {
+		return err
+	}
+	return r.Close()
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/ui"
+	"github.com/sessionwatch/sessionwatch/ui/terminal"
+)
+
+// screen shows a target until somebody leaves. Before the first frame it reads
+// flags and one configuration file: servers, secrets and recordings are opened
+// off the screen's goroutine.
+func (a *app) screen(c *cobra.Command, f *flags, target *ui.Target) error {
+	settings, err := a.settings(c, f, true)
+	if err != nil {
+		return err
+	}
+	keys, faults := ui.DefaultKeyMap().Rebind(settings.UI.Keys)
+	if len(faults) > 0 {
+		return misconfigured(errors.Join(faults...))
+	}
+	theme, err := themeOf(settings.UI.Theme)
+	if err != nil {
+		return misconfigured(err)
+	}
+	log, closeLog, err := openLog(settings.LogFile)
+	if err != nil {
+		return misconfigured(err)
+	}
+	defer closeLog.Close()
+	for _, text := range settings.Warnings {
+		log.Warn("configuration", "text", text)
+	}
+	tty, err := terminal.Open(terminal.Config{
+		In: fileOf(a.env.Stdin), Out: fileOf(a.env.Stdout),
+		Env: a.env.Environ, Stderr: a.env.Stderr, CrashFile: crashFile(settings),
+	})
+	if err != nil {
+		return untold(err)
+	}
+	defer tty.Close()
+	capabilities := terminal.Probe(a.env.Environ)
+	model := ui.New(ui.Options{
+		Host: &host{load: a.loader(c, f), contexts: settings.ContextNames(), log: log, spawn: tty.Go},
+		Open: target, Theme: theme, ASCII: settings.UI.ASCII || capabilities.ASCII,
+		Mouse: settings.UI.Mouse, KeyMap: keys,
+	})
+	defer model.Close()
+	result, err := tty.Run(context.Background(), model, terminal.Options{Capabilities: capabilities})
+	if err != nil {
+		log.Error("the screen ended", "error", err)
+		return fault(err)
+	}
+	if result.Signal != nil {
+		log.Info("the screen ended by a signal", "signal", result.Signal.String())
+	}
+	return nil
+}
+
+// loader reads the configuration as this command line means it, with another
+// context or other addresses over it.
+func (a *app) loader(c *cobra.Command, f *flags) func(string, ...config.Flag) (*config.Config, error) {
+	return func(name string, over ...config.Flag) (*config.Config, error) {
+		o := a.options(c, f, true)
+		if name != "" && name != o.Context {
+			// A context replaces the addresses that the command line named.
+			o.Context = name
+			o.Flags = withoutAddresses(o.Flags)
+		}
+		if len(over) > 0 {
+			o.Context = ""
+			o.Flags = append(withoutAddresses(o.Flags), over...)
+		}
+		return config.Load(o)
+	}
+}
+
+func withoutAddresses(flags []config.Flag) []config.Flag {
+	var out []config.Flag
+	for _, f := range flags {
+		if f.Key != "nats.url" && f.Key != "redis.url" {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// themeOf gives the screen's name of a theme.
+func themeOf(t config.Theme) (ui.Theme, error) {
+	if t == config.ThemeContrast {
+		return ui.ThemeContrast, nil
+	}
+	return ui.ThemeOf(string(t))
+}
+
+// crashFile is where a panic is kept; empty: there is no place.
+func crashFile(settings *config.Config) string {
+	if settings.DataDir == "" {
+		return ""
+	}
+	return filepath.Join(settings.DataDir, "crash.txt")
+}
+
+// fileOf is the file behind a stream; nil if there is none.
+func fileOf(stream any) *os.File {
+	file, _ := stream.(*os.File)
+	return file
+}

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sessionwatch/sessionwatch/internal/config"
+)
+
+// settings reads the configuration with the flags of c over it. It touches one
+// file and no network. With deferSecrets the files of passwords stay unread
+// until ReadSecrets: a screen draws before that.
+func (a *app) settings(c *cobra.Command, f *flags, deferSecrets bool) (*config.Config, error) {
+	settings, err := config.Load(a.options(c, f, deferSecrets))
+	if err != nil {
+		return nil, misconfigured(err)
+	}
+	return settings, nil
+}
+
+func (a *app) options(c *cobra.Command, f *flags, deferSecrets bool) config.Options {
+	o := config.Options{
+		Path: f.config, Context: f.context,
+		Getenv: a.env.getenv, DeferSecrets: deferSecrets,
+	}
+	for _, flag := range []struct{ name, key string }{
+		{"nats", "nats.url"}, {"redis", "redis.url"}, {"read-only", "read_only"},
+		{"log-file", "log_file"}, {"theme", "ui.theme"},
+	} {
+		// A flag that was not given must not override anything.
+		if set := c.Flags().Lookup(flag.name); set != nil && set.Changed {
+			o.Flags = append(o.Flags, config.Flag{Name: "--" + flag.name, Key: flag.key, Value: set.Value.String()})
+		}
+	}
+	return o
+}
+
+// faultsOf lists the single faults of a configuration error; nil if it is none.
+func faultsOf(err error) []config.Fault {
+	if faults, ok := errors.AsType[*config.Faults](err); ok {
+		return faults.List
+	}
+	return nil
+}
