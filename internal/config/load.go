@@ -207,10 +207,10 @@ func (l *loader) readBuses() {
 // applyEnvironment puts the environment over the file, but for
 // WATCHDOG_STALL_TIMEOUT, which only replaces the built-in value.
 func (l *loader) applyEnvironment() {
-	if t := l.Getenv("NATS_URL"); t != "" {
+	if t := l.Getenv("NATS_URL"); t != "" && !l.overruled("nats.url") {
 		l.overrideNATS("NATS_URL", t, true)
 	}
-	if t := l.Getenv("REDIS_URL"); t != "" {
+	if t := l.Getenv("REDIS_URL"); t != "" && !l.overruled("redis.url") {
 		l.overrideRedis("REDIS_URL", t, true)
 	}
 	if t := l.Getenv("WATCHDOG_STALL_TIMEOUT"); t != "" {
@@ -224,6 +224,12 @@ func (l *loader) applyEnvironment() {
 	}
 }
 
+// overruled reports whether a flag or context decides the key, so that the
+// environment does not matter, not even for its faults or its login.
+func (l *loader) overruled(key string) bool {
+	return l.Context != "" || slices.ContainsFunc(l.Flags, func(f Flag) bool { return f.Key == key })
+}
+
 func (l *loader) overrideNATS(place, t string, secretsAllowed bool) {
 	n, b := &l.c.NATS, &l.c.NATSBlock
 	l.c.origins["nats.url"], l.c.origins["nats.urls"] = place, place
@@ -232,7 +238,11 @@ func (l *loader) overrideNATS(place, t string, secretsAllowed bool) {
 		b.URL, n.Address = None, None
 		return
 	}
-	a, fault := parseNATS(strings.Split(t, ","))
+	texts := strings.Split(t, ",")
+	for i := range texts {
+		texts[i] = strings.TrimSpace(texts[i])
+	}
+	a, fault := parseNATS(texts)
 	if fault == "" && a.secretive && !secretsAllowed {
 		fault = "holds a password or token, which every user of this machine could read; use NATS_URL, or a file named in the configuration"
 	}
@@ -316,9 +326,6 @@ func (l *loader) applyContext() {
 	l.c.paths = busPaths{path + ".nats", path + ".redis"}
 	for _, key := range []string{"nats.url", "nats.urls", "redis.url", "redis.addrs"} {
 		l.c.origins[key] = place
-	}
-	for _, key := range []string{"nats.user", "nats.password", "nats.token", "redis.username", "redis.password"} {
-		delete(l.c.origins, key)
 	}
 	l.root.leaves("", func(key string, _ leaf) {
 		below, _, _ := strings.Cut(key, ".")
