@@ -20,7 +20,10 @@ type arrival struct {
 // play feeds arrivals as the edge would: time-outs that are due in between
 // expire on time. It ends after a long silence.
 func play(f *Filter, arrivals ...arrival) string {
-	now := time.Unix(1000, 0)
+	now := f.last
+	if now.IsZero() {
+		now = time.Unix(1000, 0)
+	}
 	var out []byte
 	for _, a := range append(arrivals, arrival{after: time.Minute}) {
 		next := now.Add(a.after)
