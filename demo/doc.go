@@ -1,0 +1,22 @@
+// Package demo plays a fleet of AI agents that does not exist: they work, wait
+// for people, stall, wedge, fall silent and fail, by a script.
+//
+// It has two halves. The script is pure: what an agent says at a moment is a
+// function of the seed and of that moment alone, so that the same seed is the
+// same night again. The edge makes the agents real: every one publishes over a
+// real NATS client and a real Redis client, in the words of any foreign
+// producer, to servers that live in this process on loopback. Whoever watches
+// the demo sees nothing that an operator's own fleet would not send.
+//
+// The package must not import the decoder or the engine: it is on the agents'
+// side. It writes no files and listens on loopback alone.
+//
+// # The story
+//
+// It repeats every minute of script time. Within the first 20 seconds it shows
+// every verdict that observation alone can give: running, waiting, quiet,
+// stalled, wedged, silent, disputed, completed and error by what agents say or
+// cease to say; unknown because the observer's way to Redis, which leads
+// through a Gate of the demo, takes nothing for a while. Later in each minute
+// many agents of one host fall silent together.
+package demo
