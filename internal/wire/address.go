@@ -43,12 +43,11 @@ func IDFromKey(key string) (id string, ok bool) {
 	return strings.CutPrefix(key, livenessKey)
 }
 
-// What a byte of an id may be.
+// What a byte of an id may be, besides printable ASCII that may stand anywhere.
 const (
-	idPlain  = iota // printable ASCII that may stand anywhere
-	idDot           // separates tokens, none of which may be empty
-	idBanned        // white space, control, or of meaning to NATS or Redis
-	idWide          // part of a character beyond ASCII
+	idDot    = 1 << iota // separates tokens, none of which may be empty
+	idBanned             // white space, control, or of meaning to NATS or Redis
+	idWide               // part of a character beyond ASCII
 )
 
 // ValidID reports whether id is accepted as the id of a session: 1 to 256 bytes
@@ -59,23 +58,17 @@ func ValidID[T ~string | ~[]byte](id T) bool {
 	if len(id) == 0 || len(id) > MaxIDBytes {
 		return false
 	}
-	wide, dot := false, true
+	all := uint8(0)
 	for i := range len(id) {
-		switch idClasses[id[i]] {
-		case idPlain:
-			dot = false
-		case idDot:
-			if dot {
-				return false
-			}
-			dot = true
-		case idWide:
-			wide, dot = true, false
-		default:
-			return false
-		}
+		all |= idClasses[id[i]]
 	}
-	return !dot && (!wide || validWide(string(id)))
+	return all == 0 ||
+		all&idBanned == 0 && (all&idDot == 0 || !emptyToken(string(id))) && (all&idWide == 0 || validWide(string(id)))
+}
+
+// emptyToken reports whether a dot of id has no token on one of its sides.
+func emptyToken(id string) bool {
+	return id[0] == '.' || id[len(id)-1] == '.' || strings.Contains(id, "..")
 }
 
 // validWide checks the characters beyond ASCII.

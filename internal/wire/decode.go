@@ -27,9 +27,7 @@ const (
 // The error is a watchdog.Refusal, by the order of the package comment; b then
 // holds nothing of use. Beats of the usual shape cost no allocation.
 func DecodeBeat[T ~string | ~[]byte](b *watchdog.Beat, id T, payload []byte) error {
-	source, received, ageKind, age := b.Source, b.Received, b.AgeKind, b.Age
-	b.Reset()
-	b.Source, b.Received, b.AgeKind, b.Age = source, received, ageKind, age
+	clear(b)
 	if len(payload) > MaxBeatBytes {
 		return watchdog.RefusedSize
 	}
@@ -50,6 +48,14 @@ func DecodeBeat[T ~string | ~[]byte](b *watchdog.Beat, id T, payload []byte) err
 		return watchdog.RefusedRange
 	}
 	return nil
+}
+
+// clear is Reset without what is the caller's.
+func clear(b *watchdog.Beat) {
+	source, received, ageKind, age := b.Source, b.Received, b.AgeKind, b.Age
+	*b = watchdog.Beat{}
+	b.Source, b.Received, b.AgeKind, b.Age = source, received, ageKind, age
+	b.Uptime, b.Credits, b.Seq, b.Idle, b.LoopLag = -1, math.NaN(), -1, -1, -1
 }
 
 // decoder reads one beat.

@@ -12,9 +12,10 @@ var spelled = strings.Split("null|NaN|Infinity|-Infinity|true|false|[]|{}|[[1,{\
 	"0|-0|1|142|3|-1|-0.5|0.4|142.9|8.43|3.0|3.5|30e-1|1e0|1.5e1|-0.0|-1e-999|1e-999|1e999|-1e999|1e300|1E+2|00|01|1.|.5|+1|-|1e|1e+|0x1|"+
 	"4294967295|4294967296|9223372036854775807|9223372036854775808|0.99999999999999999999999|3.00000000000000000000001|"+
 	"999999999999999999|9999999999999999999|123456789.123456789123|0.000000000499|0.0000001e7|100000000000000000000e-20|1e19|1e18|12345678901234567890e-2|"+
+	"18446744073709551616|36893488147419103233|10000000000|18446744073.709551616|1000000000000000000000000000000e-30|9.3e18|"+
 	"31536000|31536001|3153600000|9007199254740993|0.1e-5|0.30000000000000004|179769313486231580793e289|"+
 	"\"\"|\"batch-job-abc123\"|\"running\"|\"stalled\"|\"completed\"|\"error\"|\"paused\"|\"human\"|\"tool\"|\"rate_limit\"|\"other\"|\"Human\"|\"142\"|"+
-	"\"\\u001b[2Jred\"|\"r\\u0075nning\"|\"\\ud83d\\ude00\"|\"\\ud83d\"|\"\\ude00\\ud83d\"|\"\\ud83dx\\n\\t\\/\"|\"a\u200bb\"|\"\u4e16\u754c\"|\"\xff\xc3\"|\"\\x\"|\"\\u12\"|\"a\nb\"|\"\x7f\"|\"open|"+
+	"\"\\u001b[2Jred\"|\"r\\u0075nning\"|\"\\ud83d\\ude00\"|\"\\ud83d\"|\"\\ude00\\ud83d\"|\"\\ud83dx\\n\\t\\/\"|\"a\u200bb\"|\"\u4e16\u754c\"|\"\xff\xc3\"|\"\\x\"|\"\\u12\"|\"a\nb\"|\"\x1f\"|\"a\x00\"|\"\x7f\"|\"open|"+
 	"\"\\u0062atch-job-abc123\"|\"hum\\u0061n\"|\"\\u0000\"|\"\\ud800\\u0041\"|\"\\uD83D\\uDE00\"", "|")
 
 // drawnPayload is a beat with one to four faults or oddities, or none.
@@ -31,8 +32,9 @@ func drawnPayload(t *rapid.T) string {
 	if rapid.IntRange(0, 9).Draw(t, "with state") > 0 {
 		add("state", `"running"`)
 	}
+	value := rapid.OneOf(rapid.SampledFrom(spelled), rapid.StringMatching(`-?[1-9][0-9]{0,19}(\.[0-9]{1,19})?([eE][+-]?[0-9]{1,3})?`))
 	for range rapid.IntRange(0, 4).Draw(t, "more") {
-		add(rapid.SampledFrom(names).Draw(t, "name"), rapid.SampledFrom(spelled).Draw(t, "value"))
+		add(rapid.SampledFrom(names).Draw(t, "name"), value.Draw(t, "value"))
 	}
 	if rapid.Bool().Draw(t, "nest") {
 		deep := rapid.IntRange(28, 36).Draw(t, "deep")

@@ -142,13 +142,10 @@ func scaledLong(text []byte, scale int) (v int64, exact, ok bool) {
 		if left > 19 {
 			return 0, false, false
 		}
-		whole = whole*10 + uint64(c-'0') // 19 digits fit a uint64
+		whole = whole*10 + uint64(c-'0') // no overflow: 19 digits fit a uint64
 		left--
 	}
 	for ; !leading && left > 0; left-- {
-		if whole > math.MaxInt64/10 {
-			return 0, false, false
-		}
 		whole *= 10
 	}
 	return int64(whole), exact, whole <= math.MaxInt64

@@ -43,6 +43,13 @@ func (s *scanner) fail(why watchdog.Refusal) bool {
 // space skips white space and gives the byte behind it, 0 at the end (which no
 // rule accepts).
 func (s *scanner) space() byte {
+	if s.pos < len(s.src) && s.src[s.pos] > ' ' {
+		return s.src[s.pos]
+	}
+	return s.skipSpace()
+}
+
+func (s *scanner) skipSpace() byte {
 	for i := s.pos; i < len(s.src); i++ {
 		switch c := s.src[i]; c {
 		case ' ', '\n', '\t', '\r':
