@@ -70,6 +70,9 @@ func parseServer(text string, dropUser bool) (server, error) {
 	if u.Hostname() == "" {
 		return bad("names no host")
 	}
+	if _, err := netip.ParseAddr(u.Hostname()); err != nil && strings.ContainsAny(u.Hostname(), ":[]%") {
+		return bad("has a host that is neither a name nor an address; an IPv6 address stands in [ ]")
+	}
 	if u.Port() == "" {
 		u.Host = net.JoinHostPort(u.Hostname(), defaultPort(u.Scheme))
 	} else if n, err := strconv.Atoi(u.Port()); err != nil || n < 1 || n > 65535 {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
@@ -131,4 +132,30 @@ func TestReasonsAreShort(t *testing.T) {
 			t.Errorf("reason(%v) = %q, want %q", c.err, got, c.want)
 		}
 	}
+}
+
+// FuzzParseServer holds two promises for whatever stands in a configuration:
+// no user is ever shown, and what is accepted can be dialled.
+func FuzzParseServer(f *testing.F) {
+	for _, seed := range []string{"nats://h:1", "u:p@h", "tls://[::1]:4222", "nats://u:p/w@h", "://", "nats://h:0", "ws://a,b", "h:4222@", "nats://\x1b]0;x\x07@h"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := parseServer(text, false)
+		if err != nil {
+			if strings.ContainsFunc(err.Error(), unicode.IsControl) {
+				t.Errorf("%q: the error holds a control character", text)
+			}
+			return
+		}
+		if strings.Contains(s.display, "@") {
+			t.Errorf("%q is shown as %q", text, s.display)
+		}
+		if again, err := parseServer(s.url, false); err != nil || again.display != s.display {
+			t.Errorf("%q became %q, which reads as %+v, %v", text, s.url, again, err)
+		}
+		if _, _, err := net.SplitHostPort(s.display[strings.Index(s.display, "://")+3:]); err != nil {
+			t.Errorf("%q is dialled as %q: %v", text, s.display, err)
+		}
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/embedded"
@@ -26,6 +27,8 @@ func TestBusOnRealServer(t *testing.T) {
 		Source: watchdog.SourceNATS,
 		Serve:  func(t testing.TB) sourcetest.BeatServer { return serveReal(t, binary) },
 		Open:   openBus,
+
+		Streamed: true,
 	})
 }
 
@@ -34,6 +37,8 @@ func TestBusOnEmbeddedServer(t *testing.T) {
 		Source: watchdog.SourceNATS,
 		Serve:  func(t testing.TB) sourcetest.BeatServer { return serveEmbedded(t) },
 		Open:   openBus,
+
+		Streamed: true,
 	})
 }
 
@@ -193,4 +198,33 @@ func (s *embeddedServer) Restart(t testing.TB) {
 		t.Fatal(err)
 	}
 	s.server = server
+}
+
+// TestRealServerAtFullRateLosesNothing pours as fast as the server takes it.
+func TestRealServerAtFullRateLosesNothing(t *testing.T) {
+	server := serveReal(t, sourcetest.RealBinary(t, "nats-server"))
+	rec := &sourcetest.Recorder{}
+	t.Cleanup(openBus(t, server.Address(), sourcetest.Reader, rec))
+	rec.Wait(t, 10*time.Second, "the link is up", func() bool { return rec.Phase() == watchdog.LinkUp })
+	const sessions, rounds = 10_000, 15
+	for round := range rounds {
+		var all []byte
+		for i := range sessions {
+			id := fmt.Sprintf("batch-job-%d", i)
+			payload := beat(id, round)
+			all = fmt.Appendf(all, "PUB agent.liveness.%s %d\r\n%s\r\n", id, len(payload), payload)
+		}
+		server.pour(t, all)
+	}
+	rec.Wait(t, 60*time.Second, "every beat", func() bool { return len(rec.AllBeats()) == sessions*rounds })
+	if lost := sourcetest.EventsOf[watchdog.Dropped](rec, 0); len(lost) > 0 {
+		t.Errorf("beats were lost: %+v", lost)
+	}
+	last := map[string]int64{}
+	for _, b := range rec.AllBeats() {
+		if before, ok := last[string(b.ID)]; ok && b.Uptime != before+1 {
+			t.Fatalf("the beats of %s came out of order: %d after %d", b.ID, b.Uptime, before)
+		}
+		last[string(b.ID)] = b.Uptime
+	}
 }

@@ -33,7 +33,7 @@ type tenant interface {
 	// up has a new connection. What it sends is proved by the round trip that
 	// follows.
 	up(c *conn) error
-	// proved comes after that round trip, and after the link was told to be up.
+	// proved comes after that round trip, and before the link is told to be up.
 	proved(c *conn)
 	// answered tells a round trip; it is called on two goroutines, one after
 	// the other.
@@ -204,9 +204,9 @@ func (l *link) open(ctx context.Context, c *conn) error {
 		return err
 	}
 	l.attempt = 0
+	l.tenant.proved(c)
 	l.say(watchdog.LinkUp, c.server, l.about, c.warning, 0)
 	l.tenant.answered(sent, at)
-	l.tenant.proved(c)
 	return nil
 }
 

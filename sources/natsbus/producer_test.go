@@ -110,3 +110,18 @@ func (p *producer) expect(t testing.TB, prefix string) {
 		}
 	}
 }
+
+// pour sends many commands at once.
+func (p *producer) pour(t testing.TB, commands []byte) {
+	t.Helper()
+	if p.conn == nil {
+		if err := p.dial(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = p.conn.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := p.conn.Write(append(commands, "PING\r\n"...)); err != nil {
+		t.Fatal(err)
+	}
+	p.expect(t, "PONG")
+}
