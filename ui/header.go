@@ -39,7 +39,7 @@ func (m *Model) drawHeader(p *painter, lines int) {
 	}
 	p.pad(1)
 	right, st := m.dropsText()
-	p.segments(m.linksLine(), p.width-1-len(right)-1)
+	p.segments(m.linksLine(), p.width-1-len(right)-2)
 	if m.width >= 40 {
 		p.pad(p.width - len(right))
 		p.text(st, right)
@@ -207,7 +207,7 @@ func (m *Model) blindLine(see sight) []segment {
 	if see.last >= 0 {
 		of -= int64(see.last)
 	}
-	return append(out, segment{Style{}, "verdicts are of " + wall(of, m.window.Now.Wall) + ",", 2, 8}, segment{Style{}, "nobody accused", 1, 7})
+	return append(out, segment{Style{}, "verdicts are of " + wall(of, m.window.Now.Wall) + ",", 1, 8}, segment{Style{}, "nobody accused", 1, 7})
 }
 
 // linksLine is the second line: what is watched, and how well.

@@ -12,8 +12,8 @@ func (m *Model) beatsFact(d *watchdog.Detail, full bool) fact {
 	if !full {
 		return fact{label: "beats", text: "-"}
 	}
-	step := historyStep(d.Cadence)
-	bars, got := historyBars(&d.Beats, d.HistorySince, step)
+	step := historyStep(d.Cadence, d.HistorySince)
+	bars, got := historyBars(&d.Beats, d.HistorySince, step, true)
 	text := bars + "  " + strconv.Itoa(got)
 	if d.Cadence > 0 {
 		if expected := int(min(d.HistorySince, watchdog.HistoryPoints*watchdog.HistoryStep) / d.Cadence); expected > 0 {
@@ -34,7 +34,7 @@ func (m *Model) workFact(d *watchdog.Detail, full bool) fact {
 	if !full {
 		return fact{label: "work", text: "-"}
 	}
-	bars, _ := historyBars(&d.Work, d.HistorySince, historyStep(d.Cadence))
+	bars, _ := historyBars(&d.Work, d.HistorySince, historyStep(d.Cadence, d.HistorySince), false)
 	what := "last work"
 	if !d.WorkKnown {
 		what = "last visible change"
@@ -50,23 +50,32 @@ func (m *Model) workFact(d *watchdog.Detail, full bool) fact {
 	return fact{label: "work", text: bars + "  " + what + " " + wall(m.window.Now.Wall-int64(d.WorkAge), m.window.Now.Wall)}
 }
 
+// mostBars is how many bars fit beside their labels on a small screen.
+const mostBars = 30
+
 // historyStep is how many history points one bar covers: a cadence's worth, so
-// that a healthy session has no gaps.
-func historyStep(cadence time.Duration) int {
+// that a healthy session has no gaps, and more where there are too many bars.
+func historyStep(cadence, since time.Duration) int {
 	step := int((cadence + watchdog.HistoryStep - 1) / watchdog.HistoryStep)
 	if cadence <= 0 {
 		step = 3
 	}
+	step = max(step, (watchedPoints(since)+mostBars-1)/mostBars)
 	for step < 6 && watchdog.HistoryPoints%max(step, 1) != 0 {
 		step++
 	}
 	return min(max(step, 1), 6)
 }
 
-// historyBars draws "|" where something came, "." where nothing did, and a
-// space for what we did not watch. A bar next to one that got two is no gap:
-// its beat only fell on the other side of the border.
-func historyBars(points *[watchdog.HistoryPoints]uint8, since time.Duration, step int) (bars string, total int) {
+// watchedPoints is how many of the newest history points we watched.
+func watchedPoints(since time.Duration) int {
+	return int(min((max(since, 0)+watchdog.HistoryStep-1)/watchdog.HistoryStep, watchdog.HistoryPoints))
+}
+
+// historyBars draws "|" where something came and "." where nothing did, for as
+// long as we watched. With slack, a bar next to one that got two is no gap: its
+// beat only fell on the other side of the border.
+func historyBars(points *[watchdog.HistoryPoints]uint8, since time.Duration, step int, slack bool) (bars string, total int) {
 	n := watchdog.HistoryPoints / step
 	counts := make([]int, n)
 	for i, c := range points {
@@ -75,17 +84,13 @@ func historyBars(points *[watchdog.HistoryPoints]uint8, since time.Duration, ste
 		}
 		total += int(c)
 	}
-	watched := int((since + watchdog.HistoryStep - 1) / watchdog.HistoryStep)
-	out := make([]byte, n)
-	for i := range out {
-		first := watchdog.HistoryPoints - (i+1)*step // points before the end of this bar are older
-		switch {
-		case counts[i] > 0, i > 0 && counts[i-1] > 1, i+1 < n && counts[i+1] > 1:
-			out[i] = '|'
-		case first >= watched:
-			out[i] = ' '
-		default:
-			out[i] = '.'
+	shown := min((watchedPoints(since)+step-1)/step, n)
+	out := make([]byte, 0, n)
+	for i := n - shown; i < n; i++ {
+		if counts[i] > 0 || slack && (i > 0 && counts[i-1] > 1 || i+1 < n && counts[i+1] > 1) {
+			out = append(out, '|')
+		} else {
+			out = append(out, '.')
 		}
 	}
 	return string(out), total

@@ -35,6 +35,14 @@ func (p *painter) segments(all []segment, width int) {
 		total -= widths[worst]
 		widths[worst] = 0
 	}
+	gap := 0
+	for i := range all { // what takes the place of another keeps its distance
+		if widths[i] == 0 {
+			gap = max(gap, all[i].gap)
+			continue
+		}
+		all[i].gap, gap = max(all[i].gap, gap), 0
+	}
 	edge := p.edge
 	p.edge = min(p.edge, p.x+max(width, 0))
 	for i := range all {

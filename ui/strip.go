@@ -83,7 +83,7 @@ func (m *Model) drawStripTitle(p *painter, d *watchdog.Detail) {
 
 // shortFacts are the three lines of a small screen.
 func (m *Model) shortFacts(d *watchdog.Detail, full bool) []fact {
-	return []fact{m.whyFact(d, full), m.stateFact(d), m.canFact(d, full)}
+	return []fact{m.whyFact(d, full), m.stateFact(d, m.width-8), m.canFact(d, full)}
 }
 
 // longFacts are the seven lines of a larger one.
@@ -121,7 +121,9 @@ func arriving(d *watchdog.Detail) bool {
 // so that the strip stands still too.
 func (m *Model) agoText(d *watchdog.Detail) string { return string(appendBeatAge(nil, &d.Row)) }
 
-func (m *Model) stateFact(d *watchdog.Detail) fact {
+// stateFact is cut to room cells inside of the task, so that what stands behind
+// it can be read; 0 leaves it whole.
+func (m *Model) stateFact(d *watchdog.Detail, room int) fact {
 	var b strings.Builder
 	b.WriteString(orDash(d.State))
 	if up := stepped(&d.Row, d.Uptime); up >= 0 {
@@ -134,14 +136,18 @@ func (m *Model) stateFact(d *watchdog.Detail) fact {
 			b.WriteString(", max " + age(d.WaitMax))
 		}
 	}
-	if d.Task != "" {
-		fmt.Fprintf(&b, "  task \"%s\"", d.Task)
-		if d.TaskSince >= 0 {
-			b.WriteString(", since " + wall(m.window.Now.Wall-int64(d.TaskSince), m.window.Now.Wall))
-		}
-	} else {
-		b.WriteString("  no task published")
+	if d.Task == "" {
+		return fact{label: "state", text: b.String() + "  no task published"}
 	}
+	since := ""
+	if d.TaskSince >= 0 {
+		since = ", since " + wall(m.window.Now.Wall-int64(d.TaskSince), m.window.Now.Wall)
+	}
+	task := d.Task
+	if room > 0 {
+		task = fitMiddle(task, max(room-cells(b.String())-len("  task \"\"")-len(since), 12))
+	}
+	fmt.Fprintf(&b, "  task \"%s\"%s", task, since)
 	return fact{label: "state", text: b.String()}
 }
 
@@ -205,11 +211,12 @@ func (m *Model) creditFact(d *watchdog.Detail) fact {
 
 // canFact says what is possible, and why the rest is not.
 func (m *Model) canFact(d *watchdog.Detail, full bool) fact {
+	const off = "dump, stop, restart: off, "
 	if m.about.ReadOnly {
-		return fact{label: "can", text: "dump, stop, restart: off, " + m.contextName() + " is READ-ONLY"}
+		return fact{label: "can", text: off + m.contextName() + " is READ-ONLY"}
 	}
 	if m.about.Replay != nil {
-		return fact{label: "can", text: "dump, stop, restart: off, this is a recording"}
+		return fact{label: "can", text: off + "this is a recording"}
 	}
 	if !full {
 		return fact{label: "can", text: "-"}
@@ -219,7 +226,7 @@ func (m *Model) canFact(d *watchdog.Detail, full bool) fact {
 	switch {
 	case len(cannot) == 0:
 	case len(can) == 0:
-		text = strings.Join(cannot, ", ") + ": off" + because(d.Can.WhyNot)
+		text = off + firstOf(d.Can.WhyNot, "nobody takes commands for it")
 	default:
 		text += "; off: " + strings.Join(cannot, ", ") + because(d.Can.WhyNot)
 	}

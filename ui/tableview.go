@@ -99,7 +99,7 @@ func (m *Model) drawWhyCell(p *painter, r *watchdog.Row) {
 	}
 	tail := progressTail(m.scratch[:0], r)
 	if room := p.edge - p.x - len(tail); len(tail) > 0 && room >= leastWhy {
-		p.text(Style{}, fit(r.Task, room))
+		p.text(Style{}, fitMiddle(r.Task, room)) // the numbers stand at the end
 		p.bytes(Style{}, tail)
 		return
 	}

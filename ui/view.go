@@ -129,14 +129,14 @@ func (m *Model) banners() []banner {
 			continue
 		}
 		text := "HELD  " + count(g.N) + " silent together since " + wall(m.window.Now.Wall-int64(m.window.Now.Mono-g.Began), m.window.Now.Wall)
-		if g.Shared != "" {
-			text += ", " + g.Shared
-		}
 		text += "; settling is stopped"
 		if g.HeldFor > 0 {
 			text += " for " + age(coarse(g.HeldFor))
 		} else {
-			text += " until they beat again or it is released"
+			text += " until they beat or :release"
+		}
+		if g.Shared != "" {
+			text += "; " + g.Shared
 		}
 		out = append(out, banner{m.styles.Suspect, text})
 		break

@@ -178,7 +178,7 @@ func (m *Model) eyesText(e *watchdog.Evidence) string {
 // sessionFacts is what else is known of the session.
 func (m *Model) sessionFacts(d *watchdog.Detail, full bool) []fact {
 	now := m.window.Now.Wall
-	out := []fact{m.stateFact(d), m.creditFact(d)}
+	out := []fact{m.stateFact(d, 0), m.creditFact(d)}
 	out = append(out, m.beatsFact(d, full), m.workFact(d, full))
 	where := "agent " + orDash(d.Agent) + "   host " + orDash(d.Host)
 	if d.PID > 0 {
@@ -210,10 +210,13 @@ func (m *Model) sessionFacts(d *watchdog.Detail, full bool) []fact {
 // anybody here could restart.
 func (m *Model) restartFact(d *watchdog.Detail) fact {
 	safe, text := ifRestarted(d)
-	means := meansSuspect
+	means := meansNothing
 	word := "unsafe: "
-	if safe {
-		means, word = meansNothing, "safe: "
+	switch {
+	case safe:
+		word = "safe: "
+	case !healthy(&d.Row):
+		means = meansSuspect
 	}
 	return fact{"IF RESTARTED", word + text, means}
 }
