@@ -88,6 +88,7 @@ type screen struct {
 	width   int
 	height  int
 	updates int
+	frozen  int
 	keys    []string
 	notes   []string
 }
@@ -108,6 +109,8 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		s.note("resumed")
 	case tea.PasteMsg:
 		s.note("paste:" + msg.Content)
+	case terminal.Drained:
+		s.note(fmt.Sprintf("drained:%v", msg.Dropped > 0))
 	case terminal.SuspendRefused:
 		s.note("refused")
 	case terminal.Glyphs:
@@ -125,6 +128,8 @@ func (s *screen) key(key string) tea.Cmd {
 	switch key {
 	case "q":
 		return tea.Quit
+	case "x":
+		s.frozen = s.updates
 	case "p":
 		panic("in Update")
 	case "g":
@@ -152,8 +157,15 @@ func (s *screen) View() tea.View {
 	var b strings.Builder
 	fmt.Fprintf(&b, "SCREEN %dx%d\nkeys %s\nnotes %s\n", s.width, s.height, strings.Join(s.keys, " "), strings.Join(s.notes, " "))
 	if s.busy {
+		at := s.updates
+		if s.frozen > 0 {
+			at = s.frozen
+			fmt.Fprintf(&b, "frozen at %d\n", at)
+		} else {
+			fmt.Fprintln(&b)
+		}
 		for row := 4; row < s.height; row++ {
-			fmt.Fprintf(&b, "row %d %s\n", row, strings.Repeat(string(rune('a'+(s.updates+row)%26)), max(0, s.width-10)))
+			fmt.Fprintf(&b, "row %d %s\n", row, strings.Repeat(string(rune('a'+(at+row)%26)), max(0, s.width-10)))
 		}
 	}
 	v := tea.NewView(strings.TrimSuffix(b.String(), "\n"))

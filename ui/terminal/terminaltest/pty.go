@@ -3,6 +3,7 @@ package terminaltest
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -90,7 +91,10 @@ func startPTY(t testing.TB, size Size, cmd *exec.Cmd, mute bool) *PTY {
 		p.ResumeReading()
 		_ = slave.Close()
 		_ = master.Close()
-		_ = p.screen.Close()
+		// The emulator's own Close races with its Read.
+		if pipe, ok := p.screen.InputPipe().(io.Closer); ok {
+			_ = pipe.Close()
+		}
 		work.Wait()
 	})
 	return p
