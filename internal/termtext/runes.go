@@ -80,7 +80,6 @@ func ignorable(r rune) bool {
 		r >= 0x180b && r <= 0x180f,   // Mongolian selectors
 		r >= 0x2060 && r <= 0x206f,   // joiners, invisible operators
 		r >= 0xfe00 && r <= 0xfe0f,   // variation selectors
-		r >= 0xfff0 && r <= 0xfffb,   // annotations and reserved
 		r >= 0xe0000 && r <= 0xe0fff: // tags and more selectors
 		return true
 	}

@@ -51,8 +51,6 @@ func escapeEnd(s string, i int) int {
 		return i
 	}
 	switch c := s[i]; {
-	case c == cancel || c == substitute:
-		return i + 1
 	case c == '[':
 		return controlEnd(s, i+1)
 	case c == ']':
