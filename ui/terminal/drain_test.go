@@ -29,7 +29,7 @@ func TestTerminalThatDoesNotDrain(t *testing.T) {
 	stalled := written()
 	// Far more than the queue and the kernel take: 30 frames of 10 kB a second.
 	from := updates(report)
-	p.Until("updates go on", func() bool { return updates(report) > from+500 })
+	p.Until("updates go on", func() bool { return updates(report) > from+200 })
 	if extra := written() - stalled; extra > 8192 {
 		t.Errorf("the rig read %d bytes after it stopped", extra)
 	}
@@ -87,7 +87,7 @@ func TestEndsOnATerminalThatDoesNotDrain(t *testing.T) {
 			p.Await("row 59")
 			p.StopReading()
 			from := updates(report)
-			p.Until("updates go on", func() bool { return updates(report) > from+300 })
+			p.Until("updates go on", func() bool { return updates(report) > from+200 })
 			start := time.Now()
 			end.do(p)
 			code, _ := p.Ended()

@@ -79,12 +79,12 @@ func (t *Terminal) Run(ctx context.Context, model tea.Model, o Options) (Result,
 		t.askGlyphs()
 	}
 	t.take()
-	p := tea.NewProgram(guarded{model, t}, t.programOptions(ctx, o)...)
+	p := tea.NewProgram(guarded{model, t}, t.programOptions(o)...)
 	if o.Started != nil {
 		o.Started(p.Send)
 	}
 	w := &watcher{t: t, p: p, translate: o.Translate, done: make(chan struct{}), ended: make(chan struct{})}
-	w.start()
+	w.start(ctx)
 	final, err := p.Run()
 	w.finish()
 	t.out.Flush(flushLimit)
@@ -105,9 +105,11 @@ func (t *Terminal) Run(ctx context.Context, model tea.Model, o Options) (Result,
 
 // programOptions assembles the program in the only way that is right for the
 // pieces of this package.
-func (t *Terminal) programOptions(ctx context.Context, o Options) []tea.ProgramOption {
+//
+// The context is not among them: a program that is cancelled does not wait for
+// its reader, which then takes the next byte that anyone types.
+func (t *Terminal) programOptions(o Options) []tea.ProgramOption {
 	return []tea.ProgramOption{
-		tea.WithContext(ctx),
 		tea.WithInput(t.in),
 		tea.WithOutput(t.out),
 		tea.WithEnvironment(t.env),

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"context"
 	"os"
 	"os/signal"
 	"sync"
@@ -28,13 +29,13 @@ type watcher struct {
 	stuck   bool
 }
 
-func (w *watcher) start() {
+func (w *watcher) start(ctx context.Context) {
 	w.signals = make(chan os.Signal, 8)
 	signal.Notify(w.signals, unix.SIGTERM, unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGCONT)
 	if !signal.Ignored(unix.SIGHUP) { // as under nohup
 		signal.Notify(w.signals, unix.SIGHUP)
 	}
-	w.t.Go(w.loop)
+	w.t.Go(func() { w.loop(ctx.Done()) })
 }
 
 // finish ends the watcher after the program.
@@ -53,7 +54,7 @@ func (w *watcher) finish() {
 
 func (w *watcher) signal() os.Signal { return w.ending.get() }
 
-func (w *watcher) loop() {
+func (w *watcher) loop(cancelled <-chan struct{}) {
 	defer close(w.ended)
 	health := time.NewTicker(time.Second)
 	defer health.Stop()
@@ -62,6 +63,9 @@ func (w *watcher) loop() {
 		select {
 		case <-w.done:
 			return
+		case <-cancelled:
+			cancelled = nil
+			go w.p.Quit()
 		case s := <-w.signals:
 			w.handle(s)
 		case <-hungUp:
