@@ -44,6 +44,7 @@ func rooms() []room {
 		{path: "demo/...", own: []string{"watchdog/...", "internal/...", "sources/..."}},
 		{path: "ui", own: []string{"watchdog", "internal/query", "internal/stackdump", "internal/termtext"}, onlyLibs: charm},
 		{path: "ui/terminal/...", own: []string{"ui", "watchdog", "internal/query", "internal/stackdump", "internal/termtext"}, onlyLibs: terminal},
+		{path: "ui/terminal/terminaltest", own: none, onlyLibs: append([]string{"github.com/creack/pty"}, charm...)}, // for tests only
 		{path: "ui/cli", own: []string{"ui/...", "demo/...", "sources/...", "internal/...", "watchdog/..."}},
 		{path: "", own: []string{"ui/cli"}, onlyLibs: none},
 	}
