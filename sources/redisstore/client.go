@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -165,6 +166,9 @@ func (c *client) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		secured := tls.Client(conn, config)
 		if err := secured.HandshakeContext(ctx); err != nil {
 			_ = conn.Close()
+			if errors.Is(err, context.DeadlineExceeded) {
+				err = errNoHandshake
+			}
 			return nil, fmt.Errorf("TLS handshake with %s: %w", addr, err)
 		}
 		conn = secured

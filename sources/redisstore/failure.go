@@ -30,6 +30,10 @@ type failure struct {
 	timeout bool
 }
 
+// errNoHandshake is a TLS handshake that nobody answered: a plain Redis waits
+// for the end of a line.
+var errNoHandshake = errors.New("the TLS handshake timed out")
+
 // serverWords are the errors that a server answers with, by their first word.
 var serverWords = map[string]string{
 	"WRONGPASS":   "authentication refused",
@@ -104,6 +108,8 @@ func explainLink(err error) failure {
 		return failure{words: "no such host"}
 	case strings.Contains(err.Error(), "sentinels specified in configuration are unreachable"):
 		return failure{words: "no sentinel answers", timeout: errors.Is(err, context.DeadlineExceeded)}
+	case errors.Is(err, errNoHandshake):
+		return failure{words: "TLS: the handshake timed out; perhaps this is not a TLS port", timeout: true}
 	case isTLS(err):
 		return failure{words: "TLS: " + tlsReason(err)}
 	case errors.Is(err, syscall.ECONNREFUSED):

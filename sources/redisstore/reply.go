@@ -79,7 +79,7 @@ func (r *replyBuffer) values(want int, visit func(i int, value []byte)) error {
 		switch {
 		case kind == '_', kind == '$' && length < 0:
 			visit(i, nil)
-		case kind == '$' && len(rest) >= length+2:
+		case kind == '$' && length <= len(rest)-2 && rest[length] == '\r':
 			visit(i, rest[:length:length])
 			rest = rest[length+2:]
 		default:
