@@ -67,13 +67,7 @@ func (m *Model) drawRow(p *painter, l layout, r *watchdog.Row, name string) {
 	} else {
 		p.pad(1)
 	}
-	st := m.styles.of(means)
-	p.put(st, glyph)
-	p.x++
-	p.put(Style{}, " ")
-	p.x++
-	p.cell(Style{}, r.Verdict.String(), verdictWidth)
-	p.close(st)
+	m.drawVerdict(p, glyph, m.styles.of(means), r.Verdict)
 	for i := range l.cols {
 		c := &l.cols[i]
 		p.pad(p.x + 1)
@@ -88,6 +82,18 @@ func (m *Model) drawRow(p *painter, l layout, r *watchdog.Row, name string) {
 		m.drawWhyCell(p, r)
 	}
 	p.end()
+}
+
+// drawVerdict writes glyph and word in one style.
+func (m *Model) drawVerdict(p *painter, glyph string, st Style, v watchdog.Verdict) {
+	if p.edge-p.x < 2 || p.full() {
+		return
+	}
+	p.put(st, glyph)
+	p.put(Style{}, " ")
+	p.x += 2
+	p.cell(Style{}, v.String(), verdictWidth)
+	p.close(st)
 }
 
 // drawWhyCell writes the reason when a session is sick, its task when it is

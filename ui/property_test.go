@@ -1,0 +1,181 @@
+package ui
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"pgregory.net/rapid"
+
+	"github.com/sessionwatch/sessionwatch/internal/termtext"
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// hostile is text as it comes out of cleaning: wide, joined and combining
+// characters, right to left, and whatever else is allowed to be shown. Some of
+// it was never cleaned: the screen must not rely on it.
+func hostile() *rapid.Generator[string] {
+	piece := rapid.OneOf(
+		rapid.SampledFrom([]string{
+			"👩‍👩‍👧‍👦", "🏳️‍🌈", "e\u0301", "日本語", "한국어", "\u0e19\u0e49\u0e33", "🇩🇪", "ﷺ", "שלום", "\u200d", "\ufe0f", "☃︎", "☃️", "👍🏽", "ｆｕｌｌ", "●▲", "\t",
+			"\x1b]52;c;aGk=\x07", "\x1b[31m", "\u009b31m", "\x1b[6n", "\u202e", "\x00", "\r\n", "\x7f", "\xff\xfe", "\x1b]8;;http://x\x1b\\", "~", "\"",
+		}),
+		rapid.StringN(0, 20, -1),
+		rapid.StringMatching(`[a-z0-9:._-]{0,40}`),
+	)
+	return rapid.Custom(func(t *rapid.T) string {
+		text := strings.Join(rapid.SliceOfN(piece, 0, 6).Draw(t, "pieces"), "")
+		if rapid.Bool().Draw(t, "cleaned") {
+			return termtext.Clean(text)
+		}
+		return text
+	})
+}
+
+func anyDuration() *rapid.Generator[time.Duration] {
+	return rapid.OneOf(
+		rapid.Custom(func(t *rapid.T) time.Duration {
+			return time.Duration(rapid.Int64Range(-1, int64(400*24*time.Hour)).Draw(t, "d"))
+		}),
+		rapid.SampledFrom([]time.Duration{-1, 0, math.MaxInt64, math.MinInt64, time.Second}),
+	)
+}
+
+func anyFloat() *rapid.Generator[float64] {
+	return rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -0.001, 1e300}))
+}
+
+func anyRow(t *rapid.T, i int) watchdog.Row {
+	text, d := hostile(), anyDuration()
+	return watchdog.Row{
+		ID: watchdog.ID(fmt.Sprintf("%d%s", i, text.Draw(t, "id"))), Generation: watchdog.Generation(rapid.Uint32().Draw(t, "generation")),
+		Verdict: watchdog.Verdict(rapid.IntRange(0, int(watchdog.VerdictCount)-1).Draw(t, "verdict")), Attention: watchdog.Attention(rapid.IntRange(0, 6).Draw(t, "attention")),
+		For: d.Draw(t, "for"), State: text.Draw(t, "state"), BeatAge: d.Draw(t, "beat"), BeatKind: watchdog.AgeKind(rapid.IntRange(0, 2).Draw(t, "kind")),
+		WorkAge: d.Draw(t, "work"), WorkKnown: rapid.Bool().Draw(t, "known"), WorkBound: rapid.Bool().Draw(t, "bound"), Uptime: d.Draw(t, "up"),
+		Credits: anyFloat().Draw(t, "credits"), Task: text.Draw(t, "task"), Waiting: watchdog.Wait(rapid.IntRange(0, 4).Draw(t, "wait")), WaitMax: d.Draw(t, "max"),
+		Agent: text.Draw(t, "agent"), Host: text.Draw(t, "host"), Sources: watchdog.SourceSet(rapid.IntRange(0, 15).Draw(t, "sources")),
+		Seeing: watchdog.SourceSet(rapid.IntRange(0, 15).Draw(t, "seeing")), Why: text.Draw(t, "why"),
+		Progress: watchdog.Progress{
+			Known: rapid.Bool().Draw(t, "progress"), Done: rapid.Int64().Draw(t, "done"), Of: rapid.Int64().Draw(t, "of"),
+			PerMinute: anyFloat().Draw(t, "rate"), WasPerMin: anyFloat().Draw(t, "was"), ETA: d.Draw(t, "eta"),
+		},
+	}
+}
+
+func anyWindow(t *rapid.T) watchdog.Window {
+	w := baseWindow()
+	text, d := hostile(), anyDuration()
+	for i := range rapid.IntRange(0, 12).Draw(t, "rows") {
+		w.Rows = append(w.Rows, anyRow(t, i))
+	}
+	w.Matched = len(w.Rows) + rapid.IntRange(0, 3).Draw(t, "more")
+	w.Total = w.Matched
+	for i := range w.Fleet.ByVerdict {
+		w.Fleet.ByVerdict[i] = rapid.IntRange(0, 1<<40).Draw(t, "count")
+	}
+	w.Fleet.NeedYou, w.Fleet.Live = rapid.IntRange(0, 1<<40).Draw(t, "need"), rapid.IntRange(0, 1<<40).Draw(t, "live")
+	w.Fleet.Assessed = rapid.IntRange(0, 1<<40).Draw(t, "assessed")
+	for i := range w.Links {
+		l := &w.Links[i]
+		l.Phase, l.Sighted = watchdog.LinkPhase(rapid.IntRange(0, 2).Draw(t, "phase")), rapid.Bool().Draw(t, "sighted")
+		l.Address, l.Detail, l.Reason, l.Warning, l.Origin = text.Draw(t, "address"), text.Draw(t, "detail"), text.Draw(t, "reason"), text.Draw(t, "warning"), text.Draw(t, "origin")
+		l.Since, l.NextTry, l.LastTrip, l.Attempt = d.Draw(t, "since"), d.Draw(t, "next"), d.Draw(t, "trip"), rapid.Int().Draw(t, "attempt")
+		l.Refused[0], l.LastRefusalID = rapid.Uint64().Draw(t, "refused"), text.Draw(t, "refused id")
+	}
+	if rapid.Bool().Draw(t, "group") {
+		w.Groups = []watchdog.Group{{N: rapid.Int().Draw(t, "n"), Began: d.Draw(t, "began"), HeldFor: d.Draw(t, "held"), Shared: text.Draw(t, "shared")}}
+	}
+	w.Events = []watchdog.Transition{{ID: watchdog.ID(text.Draw(t, "event")), To: watchdog.Lost, Text: text.Draw(t, "event text")}}
+	if len(w.Rows) > 0 {
+		f := detailOf(w.Rows[0])
+		f.BootID, f.Message, f.Evidence.Text, f.Evidence.Held = text.Draw(t, "boot"), text.Draw(t, "message"), text.Draw(t, "evidence"), text.Draw(t, "held why")
+		f.Evidence.Inputs[0].Name, f.Evidence.Inputs[0].Value, f.Evidence.Inputs[1].Value = text.Draw(t, "input"), text.Draw(t, "value"), "1e400"
+		f.Cadence, f.HistorySince, f.TaskSince, f.StallTimeout = d.Draw(t, "cadence"), d.Draw(t, "history"), d.Draw(t, "task since"), d.Draw(t, "stall")
+		f.BurnPerMin, f.CreditsLeft = anyFloat().Draw(t, "burn"), d.Draw(t, "left")
+		w.Focus = f
+	}
+	return w
+}
+
+// No frame is wider or higher than the screen, none holds a control character
+// that is not one of our own styles, and nothing panics, whatever the data, the
+// size, the theme and the keys.
+func TestFramesStayInsideTheScreen(t *testing.T) {
+	keys := []string{"j", "k", "g", "G", "pgdown", "ctrl+d", "i", "?", "/", ":", "s", "I", "C", "d", "!", "0", "Z", "n", "N", "esc", "q", "enter", "space", "c", "x", "backspace", "1", "2", "R", "tab", "o", "b", "e", "v", "w", "日", "~", "home", "end"}
+	rapid.Check(t, func(rt *rapid.T) {
+		width, height := rapid.IntRange(0, 300).Draw(rt, "width"), rapid.IntRange(0, 100).Draw(rt, "height")
+		about := About{Name: hostile().Draw(rt, "name"), Demo: rapid.Bool().Draw(rt, "demo"), ReadOnly: rapid.Bool().Draw(rt, "read-only"), Sweeper: hostile().Draw(rt, "sweeper")}
+		theme := Theme(rapid.IntRange(0, len(themeNames)-1).Draw(rt, "theme"))
+		ascii := rapid.Bool().Draw(rt, "ascii")
+		s := newScreen(t, anyWindow(rt), about, width, height, func(o *Options) { o.Theme, o.ASCII = theme, ascii })
+		for range rapid.IntRange(0, 12).Draw(rt, "keys") {
+			switch rapid.IntRange(0, 9).Draw(rt, "what") {
+			case 0:
+				width, height = rapid.IntRange(0, 300).Draw(rt, "width"), rapid.IntRange(0, 100).Draw(rt, "height")
+				s.send(tea.WindowSizeMsg{Width: width, Height: height})
+			case 1:
+				s.show(anyWindow(rt))
+			case 2:
+				s.send(tea.PasteMsg{Content: hostile().Draw(rt, "paste")})
+			default:
+				s.press(rapid.SampledFrom(keys).Draw(rt, "key"))
+			}
+			checkFrame(rt, s.m.frame(), width, height)
+		}
+		checkFrame(rt, s.m.frame(), width, height)
+	})
+}
+
+func checkFrame(t *rapid.T, frame string, width, height int) {
+	lines := strings.Split(frame, "\n")
+	if len(lines) > max(height, 1) {
+		t.Fatalf("%d lines on a screen of %d", len(lines), height)
+	}
+	for i, line := range lines {
+		text := ansi.Strip(line)
+		if w := max(ansi.StringWidth(text), ansi.StringWidthWc(text)); w > width {
+			t.Fatalf("line %d takes %d of %d cells: %q", i, w, width, text)
+		}
+		rest := line
+		for {
+			at := strings.IndexByte(rest, '\x1b')
+			if at < 0 {
+				break
+			}
+			end := strings.IndexByte(rest[at:], 'm')
+			if end < 0 || strings.Trim(rest[at+2:at+end], "0123456789;") != "" || rest[at+1] != '[' {
+				t.Fatalf("line %d holds a foreign sequence: %q", i, rest[at:])
+			}
+			rest = rest[at+end+1:]
+		}
+		if termtext.Changes(text) {
+			t.Fatalf("line %d holds what cleaning would change: %q", i, text)
+		}
+	}
+}
+
+func TestTinyScreens(t *testing.T) {
+	for width := range 46 {
+		for height := range 14 {
+			s := newScreen(t, sickWindow(), About{Name: "prod", Demo: true}, width, height)
+			for _, k := range []string{"", "i", "?", ":", "esc", "esc", "/", "esc", "s", "esc"} {
+				if k != "" {
+					s.press(k)
+				}
+				lines := strings.Split(s.m.frame(), "\n")
+				if len(lines) > max(height, 1) {
+					t.Fatalf("%dx%d after %q: %d lines", width, height, k, len(lines))
+				}
+				for _, l := range lines {
+					if w := ansi.StringWidth(l); w > width {
+						t.Fatalf("%dx%d after %q: a line of %d cells", width, height, k, w)
+					}
+				}
+			}
+		}
+	}
+}
