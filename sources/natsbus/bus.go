@@ -67,7 +67,7 @@ type Bus struct {
 // Open makes a Bus. It reads the files that the options name, and an error says
 // which setting is wrong; it does not touch the network, so a server that is
 // away is no error. The sink hears of the source at once, and of beats while
-// Run runs.
+// Run runs. A nil log drops what would be logged.
 func Open(o Options, sink Sink, clock watchdog.Clock, log *slog.Logger) (*Bus, error) {
 	return open(o, wire.LivenessSubjectAll, sink, clock, log)
 }
@@ -77,6 +77,7 @@ func open(o Options, subject string, sink Sink, clock watchdog.Clock, log *slog.
 	if err != nil {
 		return nil, err
 	}
+	log = orDiscard(log)
 	mono := monoOf(clock)
 	b := &Bus{
 		sink: sink, log: log, plan: p, mono: mono, subject: subject, pending: pendingMessages,
@@ -87,6 +88,13 @@ func open(o Options, subject string, sink Sink, clock watchdog.Clock, log *slog.
 	sink.Post(watchdog.SourceAdded{Source: watchdog.SourceNATS, At: mono()})
 	sink.Post(b.Link())
 	return b, nil
+}
+
+func orDiscard(log *slog.Logger) *slog.Logger {
+	if log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return log
 }
 
 // monoOf takes the cheapest way to a clock's monotonic reading.

@@ -341,7 +341,7 @@ func TestWarningWithoutTLS(t *testing.T) {
 }
 
 func TestCloseWithoutRunAndTwice(t *testing.T) {
-	b, err := Open(Options{}, &ear{}, fixedClock{}, discard())
+	b, err := Open(Options{}, &ear{}, fixedClock{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

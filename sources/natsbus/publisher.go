@@ -42,7 +42,8 @@ type Publisher struct {
 }
 
 // OpenPublisher makes a Publisher. Like Open it checks the options and leaves
-// the network alone. Options that are read-only are refused.
+// the network alone. Options that are read-only are refused. A nil log drops
+// what would be logged.
 func OpenPublisher(o Options, clock watchdog.Clock, log *slog.Logger) (*Publisher, error) {
 	if o.ReadOnly {
 		return nil, ErrReadOnly
@@ -51,6 +52,7 @@ func OpenPublisher(o Options, clock watchdog.Clock, log *slog.Logger) (*Publishe
 	if err != nil {
 		return nil, err
 	}
+	log = orDiscard(log)
 	pub := &Publisher{box: newMailbox(), log: log, ready: make(chan struct{}), quit: make(chan struct{})}
 	pub.link = newLink(p, monoOf(clock), log, pub, "publishing", func(watchdog.LinkChanged) {})
 	return pub, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"sync"
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
@@ -72,7 +71,7 @@ func Subscribe(ctx context.Context, o Options, id watchdog.ID) iter.Seq2[watchdo
 		}
 		q := &subscriber{bell: make(chan struct{}, 1)}
 		o.ReadOnly = true
-		bus, err := open(o, subject, q, clock.System(), slog.New(slog.DiscardHandler))
+		bus, err := open(o, subject, q, clock.System(), nil)
 		if err != nil {
 			yield(watchdog.Beat{}, err)
 			return
