@@ -24,9 +24,9 @@ type asking struct {
 	from string
 }
 
-// add offers the flags. The command names its own flag for the wait.
-func (q *asking) add(c *cobra.Command) {
-	q.addSources(c)
+// addAsking offers the flags. The command names its own flag for the wait.
+func (a *app) addAsking(c *cobra.Command, q *asking) {
+	a.addSources(c, &q.flags)
 	q.addJSON(c)
 	c.Flags().StringVar(&q.from, "from", "", "look at the end of a recording `FILE` instead of the servers")
 	for _, other := range []string{"nats", "redis", "context", "read-only"} {

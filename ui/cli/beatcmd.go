@@ -55,7 +55,7 @@ last beat whose state is completed. Exit code 1: it arrived nowhere.`,
 			return a.beat(c, &b)
 		},
 	}
-	b.addSources(c)
+	a.addSources(c, &b.flags)
 	set := c.Flags()
 	set.StringVar(&b.task, "task", "", "what it works on, as `TEXT`")
 	set.StringVar(&b.state, "state", "running", "`STATE` to publish: running, stalled, completed, error or any other text")

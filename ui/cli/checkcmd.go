@@ -68,7 +68,7 @@ not answer a ping shows only when it beats. The answer says so each time. Give
 			return a.tellCheck(judgeCheck(w, rules), w, rules, q.json)
 		},
 	}
-	q.add(c)
+	a.addAsking(c, &q)
 	set := c.Flags()
 	set.DurationVar(&q.wait, "watch", defaultWatch, "how long to watch before judging")
 	set.StringSliceVar(&failOn, "fail-on", words(defaultFailOn()), "`VERDICTS` that are bad news")
@@ -99,7 +99,7 @@ func (a *app) tellCheck(r checkResult, w watchdog.Window, rules checkRules, json
 
 func (r checkResult) print(out io.Writer, w watchdog.Window, rules checkRules) error {
 	p := &printer{w: out}
-	p.printf("%s  %s; looked for %s\n", r.headline, summary(w), spell(rules.looked.Round(100*time.Millisecond)))
+	p.printf("%s  %s; looked for %s\n", r.headline, summary(w), spell(rules.looked.Round(time.Second)))
 	for _, text := range r.bad {
 		p.printf("  bad news: %s\n", clean(text))
 	}

@@ -110,7 +110,7 @@ to nothing. Exit code 78 if anything is wrong.`,
 			return a.say(err)
 		},
 	}
-	f.addSources(c)
+	a.addSources(c, &f)
 	f.addJSON(c)
 	return c
 }
@@ -175,7 +175,7 @@ func (a *app) configShowCommand() *cobra.Command {
 			return a.say(t.print(a.env.Stdout, ""))
 		},
 	}
-	f.addSources(c)
+	a.addSources(c, &f)
 	f.addTheme(c)
 	f.addJSON(c)
 	return c

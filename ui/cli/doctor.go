@@ -56,11 +56,10 @@ bus it publishes agent.ping, unless --read-only. Exit code 1 if anything is wron
 			return a.doctor(c, &f, wait)
 		},
 	}
-	f.addSources(c)
+	a.addSources(c, &f)
 	f.addTheme(c)
 	f.addJSON(c)
 	c.Flags().DurationVar(&wait, "wait", 3*time.Second, "how long to look at the servers")
-	mustRegister(c, "context", a.completeContexts(&f))
 	return c
 }
 
@@ -182,7 +181,7 @@ func examineLink(found *findings, l watchdog.Link) {
 	}
 	for kind, n := range l.Refused {
 		if n > 0 {
-			found.add(name, false, "%s refused as no beat: %s%s", count(int(n), "message"), watchdog.Refusal(kind), behind(", last on ", l.LastRefusalID))
+			found.add(name, false, "%s refused as no beat: %s%s", count(int(n), "message"), watchdog.Refusal(kind).String(), behind(", last on ", l.LastRefusalID))
 		}
 	}
 	if l.Fields > 0 {

@@ -55,7 +55,7 @@ func (a *app) aboutOne(encode func(io.Writer, watchdog.Window) error, print func
 			return nil
 		},
 	}
-	q.add(c)
+	a.addAsking(c, &q)
 	q.addWait(c)
 	return c
 }

@@ -18,16 +18,17 @@ type flags struct {
 }
 
 // addConfig offers the flags of every command that reads the configuration.
-func (f *flags) addConfig(c *cobra.Command) {
+func (a *app) addConfig(c *cobra.Command, f *flags) {
 	set := c.Flags()
 	set.StringVar(&f.config, "config", "", "configuration `FILE`, - for none (default $SESSIONWATCH_CONFIG, else config.yaml in the configuration directory)")
 	set.StringVar(&f.context, "context", "", "use the cluster that the configuration calls `NAME`")
+	mustRegister(c, "context", a.completeContexts(f))
 	set.String("log-file", "", "append the program's own log to `FILE`, made with mode 0600; JSON if it ends in .json")
 }
 
 // addSources offers the flags that say what is watched.
-func (f *flags) addSources(c *cobra.Command) {
-	f.addConfig(c)
+func (a *app) addSources(c *cobra.Command, f *flags) {
+	a.addConfig(c, f)
 	set := c.Flags()
 	set.String("nats", "", "NATS server `URL`, - for none; without a password")
 	set.String("redis", "", "Redis server `URL`, - for none; without a password")
@@ -42,6 +43,7 @@ func (f *flags) addJSON(c *cobra.Command) {
 // addTheme offers the look of the screen.
 func (f *flags) addTheme(c *cobra.Command) {
 	c.Flags().String("theme", "", "`NAME` of the colours: "+strings.Join(themes(), ", "))
+	completeWith(c, "theme", themes)
 }
 
 // themes lists the values of ui.theme.

@@ -58,7 +58,7 @@ func caveats(w watchdog.Window) []string {
 			add("%s: %s", name, l.Warning)
 		}
 		if n := l.RefusedTotal(); n > 0 {
-			add("%s: %s refused, last kind %s%s", name, count(int(n), "message"), l.LastRefusal, behind(" on ", l.LastRefusalID))
+			add("%s: %s refused, last kind %s%s", name, count(int(n), "message"), l.LastRefusal.String(), behind(" on ", l.LastRefusalID))
 		}
 		if l.Dropped > 0 {
 			add("%s: %s lost on our side", name, count(int(l.Dropped), "message"))
@@ -220,7 +220,7 @@ func printWhy(w io.Writer, d *watchdog.Detail) error {
 	inputs.add("INPUT", "VALUE", "SOURCE", "AGE")
 	for _, in := range e.Inputs {
 		at := age(in.Age)
-		if in.Estimated {
+		if in.Estimated && in.Age >= 0 {
 			at = "~" + at
 		}
 		inputs.add(in.Name, orNone(in.Value)+behind(" ", in.Unit), orNone(in.Source), at)

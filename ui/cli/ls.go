@@ -37,7 +37,7 @@ What could not be seen is said on standard error.`,
 			return a.list(w, q.json)
 		},
 	}
-	q.add(c)
+	a.addAsking(c, &q)
 	q.addWait(c)
 	c.Flags().StringVar(&filter, "filter", "", "show what matches `QUERY` only, as / does on the screen")
 	completeWith(c, "filter", filterWords)

@@ -39,7 +39,7 @@ shows it on the screen, and ls, get, why and check take it with --from.`,
 			return a.record(c, &f, args[0], length, force)
 		},
 	}
-	f.addSources(c)
+	a.addSources(c, &f)
 	c.Flags().DurationVar(&length, "for", 0, "end after this time (default: when interrupted)")
 	c.Flags().BoolVar(&force, "force", false, "replace a recording that is there")
 	return c
@@ -131,7 +131,7 @@ and change the speed. Without a terminal its end is listed, as ls does.`,
 			return a.screen(c, &f, &ui.Target{Kind: ui.TargetRecording, File: args[0], Speed: speed})
 		},
 	}
-	f.addConfig(c)
+	a.addConfig(c, &f)
 	f.addTheme(c)
 	f.addJSON(c)
 	c.Flags().Float64Var(&speed, "speed", 1, "recorded seconds that pass in a real one")

@@ -63,10 +63,9 @@ func (a *app) watchCommand() *cobra.Command {
 			return a.screen(c, &f, &ui.Target{Kind: ui.TargetConfigured, Context: f.context})
 		},
 	}
-	f.addSources(c)
+	a.addSources(c, &f)
 	f.addTheme(c)
 	f.addJSON(c)
-	mustRegister(c, "context", a.completeContexts(&f))
 	return c
 }
 
@@ -94,7 +93,7 @@ Without a terminal it plays for 20 s and lists what is seen then.`,
 			return a.screen(c, &f, &t)
 		},
 	}
-	f.addConfig(c)
+	a.addConfig(c, &f)
 	f.addTheme(c)
 	f.addJSON(c)
 	set := c.Flags()

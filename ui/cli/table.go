@@ -52,7 +52,7 @@ func (t *table) print(w io.Writer, indent string) error {
 			case t.right[i]:
 				b.WriteString(pad + cell)
 			case i == len(row)-1:
-				b.WriteString(cell)
+				b.WriteString(strings.TrimRight(cell, " "))
 			default:
 				b.WriteString(cell + pad)
 			}
