@@ -129,7 +129,7 @@ func (t *Tracker) published(r *record, b *Beat) (recheck bool) {
 	if b.Uptime >= 0 {
 		r.uptime = uint32(min(b.Uptime, math.MaxUint32))
 		r.flags |= flagUptime
-		start := t.moment(b.Received - b.Age - time.Duration(min(b.Uptime, math.MaxInt32))*time.Second)
+		start := t.moment(b.started())
 		if r.lastBeat == never || r.start > start {
 			r.start = start // the earliest estimate is the nearest: uptime is floored
 		}

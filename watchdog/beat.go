@@ -57,6 +57,19 @@ func (b *Beat) Reset() {
 // HasCredits reports whether a balance was published.
 func (b *Beat) HasCredits() bool { return !math.IsNaN(b.Credits) }
 
+// maxUptime keeps hostile uptimes from overflowing a clock; nothing runs longer.
+const maxUptime = 100 * 365 * 24 * time.Hour
+
+// started estimates the Mono at which the execution of b began. It is negative
+// for what ran before our own clock started.
+func (b *Beat) started() time.Duration {
+	up := maxUptime
+	if b.Uptime < int64(maxUptime/time.Second) {
+		up = time.Duration(b.Uptime) * time.Second
+	}
+	return b.Received - b.Age - up
+}
+
 // Refusal is the kind of reason for which a message does not count as a beat.
 type Refusal uint8
 

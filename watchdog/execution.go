@@ -62,7 +62,7 @@ func (t *Tracker) placeFirstSight(r *record, b *Beat) placement {
 	if b.AgeKind == AgeUnknown {
 		slack = t.policy.RedisTTL // it may be that much older than it looks
 	}
-	start := b.Received - b.Age - time.Duration(b.Uptime)*time.Second
+	start := b.started()
 	if d := start - t.mono(r.start); d < -startTolerance || d > startTolerance+slack {
 		return placeLeftover
 	}
@@ -98,7 +98,7 @@ func (t *Tracker) executionOf(r *record, sd *side, b *Beat) placement {
 		b.Uptime < int64(r.uptime) {
 		return placeNew // what we had was a key of unknown age, left by an older execution
 	}
-	start := b.Received - b.Age - time.Duration(b.Uptime)*time.Second
+	start := b.started()
 	if start > r.lastBeat {
 		return placeNew
 	}
