@@ -124,11 +124,11 @@ func replayActions() []action {
 	speed := func(f float64) func(*Model) tea.Cmd { return func(m *Model) tea.Cmd { return m.replaySpeed(f) } }
 	step := func(n int) func(*Model) tea.Cmd { return func(m *Model) tea.Cmd { return m.replayStep(n) } }
 	return []action{
-		{name: "pause", keys: "space", in: inReplay, group: "replay", foot: "pause", help: "pause and go on", do: (*Model).replayPause},
-		{name: "step-back", keys: ",", in: inReplay, group: "replay", foot: "step", help: "a step back", do: step(-1)},
-		{name: "step-on", keys: ".", in: inReplay, group: "replay", help: "a step on", do: step(1)},
-		{name: "faster", keys: "+", in: inReplay, group: "replay", foot: "faster", help: "twice as fast", do: speed(2)},
-		{name: "slower", keys: "-", in: inReplay, group: "replay", help: "half as fast", do: speed(0.5)},
+		{name: "pause", keys: "space", in: inReplay, group: "replay", foot: "pause", help: "pause and go on", off: needsReplay, do: (*Model).replayPause},
+		{name: "step-back", keys: ",", in: inReplay, group: "replay", foot: "step", help: "a step back", off: needsReplay, do: step(-1)},
+		{name: "step-on", keys: ".", in: inReplay, group: "replay", help: "a step on", off: needsReplay, do: step(1)},
+		{name: "faster", keys: "+", in: inReplay, group: "replay", foot: "faster", help: "twice as fast", off: needsReplay, do: speed(2)},
+		{name: "slower", keys: "-", in: inReplay, group: "replay", help: "half as fast", off: needsReplay, do: speed(0.5)},
 	}
 }
 
@@ -163,7 +163,8 @@ func screenActions() []action {
 	return []action{
 		{name: "palette", keys: ":", in: inViews, group: "screen", foot: "actions", help: "palette: every action by name with its key", do: (*Model).openPalette},
 		{name: "help", keys: "?", in: inViews &^ inHelp, group: "screen", foot: "help", help: "help: generated, searchable; what is off has its reason", do: func(m *Model) tea.Cmd { return m.openView(viewHelp) }},
-		{name: "undo", keys: "esc", in: inViews | inInput, group: "screen", fixed: true, help: "undo one layer: prompt, view, filter; never quits; alt with a key counts as esc", do: (*Model).undoLayer},
+		{name: "leave", keys: "esc", in: inText | inMenu, group: "screen", fixed: true, foot: "back", help: "back to the view below", do: (*Model).undoLayer},
+		{name: "undo", keys: "esc", in: inLists | inFirstRun | inInput, group: "screen", fixed: true, help: "undo one layer: prompt, view, filter; never quits; alt with a key counts as esc", do: (*Model).undoLayer},
 		{name: "quit", keys: "q", in: inViews, group: "screen", foot: "quit", help: "back, then quit", do: (*Model).back},
 		{name: "interrupt", keys: "ctrl+c", in: inViews | inInput, group: "screen", fixed: true, help: "back, then quit; twice within 1 s leaves from anywhere", do: (*Model).interrupt},
 		{name: "retry", keys: "ctrl+r", in: inViews, group: "screen", help: "ask all sources again now", off: needsFeed, do: (*Model).retry},

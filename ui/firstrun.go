@@ -46,11 +46,17 @@ var choiceTexts = map[string]string{
 }
 
 func (m *Model) drawFirstRun(p *painter) {
+	if m.feed == nil && m.opening.gen != 0 {
+		p.line()
+		p.text(m.styles.Dim, "   opening "+m.opening.target.what()+"; "+m.keys.firstKey("undo")+" gives up")
+		p.line()
+		return
+	}
 	end := m.bodyLines() + p.lines
 	for i := range m.window.Links {
 		m.drawLinkRow(p, &m.window.Links[i])
 	}
-	if m.feed == nil && m.opening.gen == 0 {
+	if m.feed == nil {
 		p.text(m.styles.Dim, " no server is asked yet: choose what to watch")
 		p.line()
 	}

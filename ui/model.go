@@ -86,13 +86,21 @@ const noteLinger = 15 * time.Second
 func New(o Options) *Model {
 	o = o.withDefaults()
 	m := &Model{
-		opt: o, theme: o.Theme, styles: DefaultStyles(o.Theme), glyphs: DefaultGlyphs(o.ASCII),
+		opt: o, theme: o.Theme, styles: DefaultStyles(firstTheme(o)), glyphs: DefaultGlyphs(o.ASCII),
 		keys: o.KeyMap, actions: allActions(), views: allViews(), columns: defaultColumns(),
 		paint: &painter{}, interrupted: -time.Hour,
 	}
 	m.bound = newBindings(m.actions, m.keys)
 	m.table.reset()
 	return m
+}
+
+// firstTheme is the theme until the terminal has answered.
+func firstTheme(o Options) Theme {
+	if o.Theme == ThemeAuto && o.Light {
+		return ThemeLight
+	}
+	return o.Theme
 }
 
 // Init asks the terminal for its background and starts to watch.

@@ -16,7 +16,10 @@ type Options struct {
 	// Open is opened at start, off the screen's goroutine; nil nothing.
 	Open *Target
 
-	Theme  Theme
+	Theme Theme
+	// Light is a guess at the background for ThemeAuto, until the terminal
+	// has answered.
+	Light  bool
 	ASCII  bool
 	NoAlt  bool // draw into the main screen
 	Mouse  bool

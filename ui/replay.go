@@ -11,6 +11,13 @@ func (m *Model) replayDo(do func(Replay)) tea.Cmd {
 	})
 }
 
+func needsReplay(m *Model) string {
+	if m.about.Replay == nil {
+		return "this is no recording"
+	}
+	return ""
+}
+
 func (m *Model) replayPause() tea.Cmd {
 	return m.replayDo(func(r Replay) {
 		if r.Paused() {
