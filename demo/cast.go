@@ -23,6 +23,9 @@ const (
 	flockTo   = 54 * time.Second
 )
 
+// ownStall is the stall timeout of the agent that accuses itself.
+const ownStall = 8 * time.Second
+
 // remoteInterval is the real time between two beats of the agents that Redis
 // alone carries. It is long enough for the observer to notice that it is blind
 // (10 s) before it could take them for silent.
@@ -33,27 +36,27 @@ const remoteInterval = 10 * time.Second
 func cast(speed float64) []star {
 	remote := time.Duration(float64(remoteInterval) * speed)
 	return []star{
-		{"indexer", "eu1-02", "embed", Guarded, Both, starInterval, false, hang(2, 50)},
-		{"gateway-eu1", "eu1-01", "gateway", Guarded, Both, starInterval, false, wedge(3, 40)},
-		{"team.a.job-1", "us1-01", "batch", Guarded, NATS, starInterval, false, gone(3*time.Second, 48*time.Second)},
-		{"crawler-0031", "eu1-03", "crawl", Guarded, Both, starInterval / 2, false, evicted(1.5, 45)},
-		{"approver-billing", "eu1-02", "triage", Guarded, Both, starInterval, false, approval(56, 52, 8*time.Hour, "approve refund #1182")},
+		{"indexer", "eu1-02", "embed", Guarded, Both, calmInterval, false, hang(1, 50)},
+		{"gateway-eu1", "eu1-01", "gateway", Guarded, Both, briskInterval, false, wedge(3, 40)},
+		{"team.a.job-1", "us1-01", "batch", Guarded, NATS, briskInterval, false, gone(3*time.Second, 48*time.Second)},
+		{"crawler-0031", "eu1-03", "crawl", Guarded, Both, briskInterval / 2, false, evicted(2.4, 45)},
+		{"approver-billing", "eu1-02", "triage", Guarded, Both, calmInterval, false, approval(56, 52, 8*time.Hour, "approve refund #1182")},
 		{"research-88", "us1-02", "research", Guarded, Redis, remote, true, steady()},
-		{"batch-job-def456", "eu1-01", "batch", Plain, Both, starInterval, false, standstill(45)},
-		{"report-weekly", "eu1-03", "batch", Guarded, Both, starInterval, false, ends(40, 12, "completed", "")},
-		{"etl-nightly", "eu1-02", "etl", Guarded, Both, starInterval, false, ends(33, 9, "error", "exit status 1: schema mismatch in orders.parquet")},
+		{"batch-job-def456", "eu1-01", "batch", Plain, Both, calmInterval, false, standstill(45)},
+		{"report-weekly", "eu1-03", "batch", Guarded, Both, calmInterval, false, ends(40, 12, "completed", "")},
+		{"etl-nightly", "eu1-02", "etl", Guarded, Both, briskInterval, false, ends(33, 9, "error", "exit status 1: schema mismatch in orders.parquet")},
 
-		{"batch-job-0001", "eu1-01", "batch", Plain, Both, starInterval, true, steady()},
-		{"user:42:chat-eu-1f9c", "eu2-05", "chat", Guarded, Both, starInterval, false, confesses(4, 44, "tool web.fetch docs.example.org")},
-		{"ingest-eu2", "eu2-06", "work", Guarded, Both, starInterval / 2, false, halfHeard(3, 30)},
+		{"batch-job-0001", "eu1-01", "batch", Plain, Both, calmInterval, true, steady()},
+		{"user:42:chat-eu-1f9c", "eu2-05", "chat", Guarded, Both, briskInterval, false, confesses(4, 44, "tool web.fetch docs.example.org")},
+		{"ingest-eu2", "eu2-06", "work", Guarded, Both, briskInterval / 2, false, halfHeard(3, 30)},
 		{"research-89", "us1-02", "research", Guarded, Redis, remote, true, steady()},
-		{"mailer-digest", "eu1-03", "triage", Guarded, Both, starInterval, false, pausing(5, 25, "rate_limit", time.Minute, "model busy, next try soon")},
-		{"summarizer-12", "us1-01", "research", Guarded, Both, starInterval, false, pausing(14, 34, "tool", 2*time.Minute, "tool sandbox.run, queued")},
-		{"approver-legal", "eu1-02", "triage", Guarded, Both, starInterval, false, approval(2, 40, 8*time.Second, "approve contract 7731")},
-		{"support-triage", "eu2-05", "triage", Guarded, Both, starInterval, false, overspends(45, 30)},
-		{"planner-7", "us1-01", "research", Plain, Both, starInterval, false, freeWords()},
-		{"indexer-blue", "eu1-02", "embed", Numbered, Both, starInterval, true, steady()},
-		{"vector-sync", "eu2-06", "embed", Guarded, NATS, starInterval, false, gone(10*time.Second, 40*time.Second)},
+		{"mailer-digest", "eu1-03", "triage", Guarded, Both, calmInterval, false, pausing(5, 25, "rate_limit", time.Minute, "model busy, next try soon")},
+		{"summarizer-12", "us1-01", "research", Guarded, Both, calmInterval, false, pausing(14, 34, "tool", 2*time.Minute, "tool sandbox.run, queued")},
+		{"approver-legal", "eu1-02", "triage", Guarded, Both, calmInterval, false, approval(1, 40, 5*time.Second, "approve contract 7731")},
+		{"support-triage", "eu2-05", "triage", Guarded, Both, calmInterval, false, overspends(45, 30)},
+		{"planner-7", "us1-01", "research", Plain, Both, calmInterval, false, freeWords()},
+		{"indexer-blue", "eu1-02", "embed", Numbered, Both, calmInterval, true, steady()},
+		{"vector-sync", "eu2-06", "embed", Guarded, NATS, briskInterval, false, gone(10*time.Second, 40*time.Second)},
 		{"research-90", "us1-02", "research", Guarded, Redis, remote, true, steady()},
 	}
 }
@@ -83,6 +86,9 @@ func (a *Agent) working(m *Moment, t time.Duration) {
 	a.work.describe(m, s)
 	if s.ended {
 		m.State = "completed"
+	}
+	if a.Interval >= stallTimeout && a.Voice == Guarded {
+		m.StallMax = 4 * a.Interval // it must not look stalled between two beats
 	}
 }
 
@@ -115,15 +121,15 @@ func hang(from, to float64) func(*Agent, *Moment, time.Duration) {
 // not refresh its Redis key then.
 func confesses(from, to float64, task string) func(*Agent, *Moment, time.Duration) {
 	return func(a *Agent, m *Moment, t time.Duration) {
-		m.StallMax = stallTimeout
-		hung, on := a.act(t, script(from)-stallTimeout+Loop, script(to))
+		m.StallMax = ownStall
+		hung, on := a.act(t, script(from)-ownStall+Loop, script(to))
 		if !on {
 			a.working(m, t)
 			return
 		}
 		a.frozen(m, t, hung)
 		m.Task = task
-		if m.Idle >= stallTimeout {
+		if m.Idle >= ownStall {
 			m.State = "stalled"
 			m.Buses &^= Redis
 		}

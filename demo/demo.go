@@ -27,7 +27,7 @@ const (
 // The observer's way to Redis is shut for a while in each round, in real time:
 // how long a source must be mute before it counts as blind is no setting.
 const (
-	outFrom  = 7500 * time.Millisecond
+	outFrom  = 8 * time.Second
 	outTo    = 25 * time.Second
 	outRound = time.Minute
 )
@@ -161,7 +161,7 @@ func (d *Demo) Policy() watchdog.Policy {
 		SweepInterval:     real(10 * time.Second),
 		BrakeHold:         real(time.Minute),
 	}
-	if real(crowd) != real(starInterval) {
+	if crowd != calmInterval {
 		p.Overrides = d.overrides(real)
 	}
 	return p.WithDefaults()

@@ -3,6 +3,7 @@ package demo_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -43,11 +44,11 @@ func watch(t *testing.T, d *demo.Demo) *watchdog.Engine {
 	t.Helper()
 	c := clock.System()
 	e := watchdog.NewEngine(watchdog.EngineConfig{Policy: d.Policy(), Clock: c})
-	bus, err := natsbus.Open(natsbus.Options{URLs: []string{d.NATSURL()}}, e, c, nil)
+	bus, err := natsbus.Open(natsbus.Options{URLs: []string{d.NATSURL()}}, e, c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := redisstore.Open(redisstore.Options{URL: d.RedisURL(), RedisTTL: d.Policy().RedisTTL}, e, c, nil)
+	store, err := redisstore.Open(redisstore.Options{URL: d.RedisURL(), RedisTTL: d.Policy().RedisTTL}, e, c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,8 +79,16 @@ type Script struct {
 }
 
 const (
-	stallTimeout  = 8 * time.Second // of the policy and of every agent that has one
-	starInterval  = 2 * time.Second
+	stallTimeout = 10 * time.Second // of the policy
+
+	// calmInterval is the shortest one of agents that both buses carry and that
+	// shall look well: with it, silence on a bus takes longer to count (2.4
+	// intervals) than blindness does (10 s), so that the time in which we go
+	// blind accuses nobody.
+	calmInterval = 5 * time.Second
+	// briskInterval is that of agents whose trouble is not to be waited for.
+	briskInterval = 2 * time.Second
+
 	beatsASecond  = 4000 // of the crowd at most, in real time, whatever its size
 	keysAtMost    = 5000 // of the crowd in Redis
 	smallestFlock = 30   // agents from which on a mass silence is played
@@ -90,7 +98,7 @@ const (
 // seconds of script pass in a real one.
 func NewScript(seed uint64, n int, speed float64) *Script {
 	s := &Script{dice: dice(seed).name("demo")}
-	s.interval = max(starInterval, time.Duration(float64(n)*speed/beatsASecond*float64(time.Second)))
+	s.interval = max(calmInterval, time.Duration(float64(n)*speed/beatsASecond*float64(time.Second)))
 	s.agents = make([]Agent, 0, n)
 	taken := make(map[string]bool, n)
 	trades := jobs()
@@ -134,11 +142,10 @@ func (s *Script) At(i int, t time.Duration) Moment {
 	return m
 }
 
-// starring casts one of the parts.
+// starring casts one of the parts. All of them speak when the curtain rises.
 func (s *Script) starring(st star, j *job) Agent {
 	d := s.dice.name(st.id)
 	a := Agent{ID: st.id, Voice: st.voice, Buses: st.buses, Interval: st.interval, star: &st, dice: d}
-	a.Phase = d.name("phase").span(0, min(400*time.Millisecond, st.interval))
 	a.work = newWork(d, j, a.Interval)
 	switch {
 	case !st.mortal:
@@ -160,7 +167,7 @@ func flockSize(n int) int {
 
 // flocking is one of those who fall silent together: their host goes.
 func (s *Script) flocking(i int, j *job) Agent {
-	a := Agent{ID: fmt.Sprintf("worker-%04d", 201+i), Voice: Guarded, Buses: NATS, Interval: starInterval, star: &star{play: gone(flockFrom, flockTo)}}
+	a := Agent{ID: fmt.Sprintf("worker-%04d", 201+i), Voice: Guarded, Buses: NATS, Interval: briskInterval, star: &star{play: gone(flockFrom, flockTo)}}
 	a.dice = s.dice.name(a.ID)
 	a.Phase = a.dice.name("phase").span(0, a.Interval)
 	a.work = newWork(a.dice, j, a.Interval)

@@ -209,7 +209,7 @@ func TestTheCastPlaysItsParts(t *testing.T) {
 			seconds float64
 			ok      func(Moment) bool
 		}{
-			{"indexer", 12, func(m Moment) bool { return m.Idle > stallTimeout && m.State == "running" }},
+			{"indexer", 15, func(m Moment) bool { return m.Idle > stallTimeout && m.State == "running" }},
 			{"indexer", 55, func(m Moment) bool { return m.Idle < time.Second }},
 			{"user:42:chat-eu-1f9c", 6, func(m Moment) bool { return m.State == "stalled" && m.Buses == NATS }},
 			{"user:42:chat-eu-1f9c", 48, func(m Moment) bool { return m.State == "running" && m.Buses == Both }},
