@@ -18,12 +18,14 @@
 // # How soon a new key is seen
 //
 // Up to 20,000 keys in the database a poll scans them all, so that a new session
-// shows at the next one. Beyond that each poll scans a share, so that a whole
-// cycle takes five polls or 10 s, whichever is shorter; while DBSIZE is above
-// what it was when the last complete cycle began, shares are five times as large. Scanning never takes
-// more than half of the interval, which bounds the load that a huge keyspace of
-// foreign keys can cause, at the price of a longer cycle. Known keys do not
-// depend on the scan: a key that SCAN misses in a failover is still asked for.
+// shows at the next one. Beyond that DBSIZE, minus the keys that the poll found,
+// tells whether there may be new ones. If so, the whole keyspace is scanned at
+// once; if not, a share of it, so that a cycle ends within 15 polls or 30 s,
+// whichever is shorter, and finds what the sum did not show. Scanning never
+// takes more than a tenth of the interval (at least 100 ms), which bounds the
+// load that a huge keyspace of foreign keys causes, at the price of a longer
+// cycle; only the first cycle has no limit. Known keys do not depend on the
+// scan: one that SCAN misses in a failover is still asked for.
 //
 // # What it must not do
 //

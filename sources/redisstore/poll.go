@@ -109,7 +109,7 @@ func (p *poller) read(ctx context.Context, v *survey) error {
 	if err := p.readGiants(ctx); err != nil {
 		return p.afterFailure(err)
 	}
-	p.scan.begin(v)
+	p.scan.begin(v, p.table.found(p.number))
 	if err := p.scan.run(ctx, p.target.PollInterval, func(keys []string) error { return p.meet(ctx, keys) }); err != nil {
 		return p.afterFailure(err)
 	}
@@ -314,6 +314,7 @@ func (p *poller) add(key string, e entry) {
 	}
 	e.lastSeen, e.poll = p.now, p.number
 	p.table.add(key, e)
+	p.scan.added++
 }
 
 // readGiants asks for the lengths of values that are too large for beats. One

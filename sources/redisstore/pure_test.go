@@ -168,13 +168,13 @@ func TestScanBudget(t *testing.T) {
 		interval time.Duration
 		want     int
 	}{
-		"first cycle":        {scanner{marks: marks, size: 1e6}, 2 * time.Second, math.MaxInt},
-		"size is hidden":     {scanner{marks: marks, complete: true, size: -1}, 2 * time.Second, math.MaxInt},
-		"small":              {scanner{marks: marks, complete: true, size: 5000, known: 5000}, 2 * time.Second, 20},
-		"large":              {scanner{marks: marks, complete: true, size: 100_000, known: 100_000}, 2 * time.Second, 21},
-		"large and growing":  {scanner{marks: marks, complete: true, size: 100_001, known: 100_000}, 2 * time.Second, 105},
-		"large, rare polls":  {scanner{marks: marks, complete: true, size: 100_000, known: 100_000}, 20 * time.Second, 101},
-		"large and shrunken": {scanner{marks: marks, complete: true, size: 90_000, known: 100_000}, 2 * time.Second, 20},
+		"first cycle":       {scanner{marks: marks, size: 1e6}, 2 * time.Second, math.MaxInt},
+		"size is hidden":    {scanner{marks: marks, complete: true, size: -1, extra: -5}, 2 * time.Second, math.MaxInt},
+		"small":             {scanner{marks: marks, complete: true, size: 5000, extra: 7, known: 7}, 2 * time.Second, 7},
+		"large":             {scanner{marks: marks, complete: true, size: 100_000, extra: 7, known: 7}, 2 * time.Second, 7},
+		"large, new keys":   {scanner{marks: marks, complete: true, size: 100_000, extra: 8, known: 7}, 2 * time.Second, math.MaxInt},
+		"large, rare polls": {scanner{marks: marks, complete: true, size: 100_000}, 40 * time.Second, 101},
+		"large, fewer":      {scanner{marks: marks, complete: true, size: 90_000, extra: 3, known: 7}, 2 * time.Second, 7},
 	} {
 		if got := c.scanner.budget(c.interval); got != c.want {
 			t.Errorf("%s: %d SCANs, want %d", name, got, c.want)

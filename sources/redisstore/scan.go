@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/wire"
@@ -11,9 +12,9 @@ import (
 const (
 	scanCount   = 1000             // slots that one SCAN looks at
 	scanSteps   = 20               // SCANs that every poll may make
-	scanHurry   = 5                // times as many when the database grew
-	scanPolls   = 5                // polls that a cycle may take at most
-	scanCycle   = 10 * time.Second // time that a cycle may take at most
+	scanPolls   = 15               // polls that a quiet cycle may take at most
+	scanCycle   = 30 * time.Second // time that a quiet cycle may take at most
+	scanShare   = 10               // one part in so many of the interval may go into SCANs
 	scanMinTime = 100 * time.Millisecond
 )
 
@@ -22,8 +23,10 @@ type scanner struct {
 	marks    []scanMark
 	complete bool  // every master was walked once since restart
 	size     int64 // keys of the database now; -1 cannot tell
+	extra    int64 // those of them that we do not ask for: foreign ones and new ones
 	began    int64 // the same when this cycle began
-	known    int64 // the same when the last complete cycle began: those are all known
+	added    int64 // keys that this cycle made known
+	known    int64 // extra keys of the last complete cycle that stayed foreign
 }
 
 // scanMark is how far one master has been walked.
@@ -37,9 +40,11 @@ type scanMark struct {
 // nothing to another server.
 func (s *scanner) restart() { *s = scanner{} }
 
-// begin starts a cycle if none is under way.
-func (s *scanner) begin(v *survey) {
+// begin starts a cycle if none is under way. found is how many keys the poll
+// has already asked for and found.
+func (s *scanner) begin(v *survey, found int) {
 	s.size = v.keys()
+	s.extra = s.size - int64(found)
 	for _, m := range s.marks {
 		if !m.done {
 			return
@@ -49,28 +54,27 @@ func (s *scanner) begin(v *survey) {
 	for _, n := range v.nodes {
 		s.marks = append(s.marks, scanMark{node: n})
 	}
-	s.began = s.size
+	s.began, s.added = s.extra, 0
 }
 
 // budget is how many SCANs this poll may make.
 func (s *scanner) budget(interval time.Duration) int {
-	if !s.complete || s.size < 0 {
-		return int(^uint(0) >> 1)
+	if !s.complete || s.size < 0 || s.extra > s.known {
+		return math.MaxInt // something may be new; time alone limits
 	}
 	polls := min(max(int(scanCycle/interval), 1), scanPolls)
 	whole := int(s.size/scanCount) + len(s.marks)
-	steps := max(scanSteps, (whole+polls-1)/polls)
-	if s.size > s.known {
-		steps *= scanHurry
+	if whole <= scanSteps {
+		return whole + len(s.marks) // a SCAN may need one step more
 	}
-	return steps
+	return (whole + polls - 1) / polls
 }
 
 // run makes this poll's share of SCANs and calls found with the keys of each.
 // The first cycle has no limit of time, because nothing is known before it ends.
 func (s *scanner) run(ctx context.Context, interval time.Duration, found func([]string) error) error {
 	budget, began := s.budget(interval), time.Now()
-	limit := max(interval/2, scanMinTime)
+	limit := max(interval/scanShare, scanMinTime)
 	for i := range s.marks {
 		m := &s.marks[i]
 		for !m.done {
@@ -88,6 +92,8 @@ func (s *scanner) run(ctx context.Context, interval time.Duration, found func([]
 			m.cursor, m.done = next, next == 0
 		}
 	}
-	s.complete, s.known = true, s.began
+	// A key that came after the cycle began makes this too low, and the next
+	// cycle a quick one: that errs on the good side.
+	s.complete, s.known = true, s.began-s.added
 	return nil
 }

@@ -87,6 +87,17 @@ func (t *keyTable) alive() int {
 	return n
 }
 
+// found counts the keys that the poll of this number found, whatever they hold.
+func (t *keyTable) found(poll uint64) int {
+	n := 0
+	for i := range t.entries {
+		if t.entries[i].poll == poll {
+			n++
+		}
+	}
+	return n
+}
+
 // forgetGone removes keys that have been gone since before a moment.
 func (t *keyTable) forgetGone(before time.Duration) {
 	for i := int32(t.len()) - 1; i >= 0; i-- {
