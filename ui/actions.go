@@ -21,6 +21,9 @@ type action struct {
 	// off says why it cannot work now; nil or "": it can.
 	off func(*Model) string
 	do  func(*Model) tea.Cmd
+	// with does it with the word that was typed behind the name in the
+	// palette; nil: it takes none.
+	with func(*Model, string) tea.Cmd
 }
 
 func later(what string) func(*Model) string {
@@ -48,7 +51,7 @@ func lookActions() []action {
 		{name: "open", keys: "enter", in: inLists, group: "look", help: "drill in: everything known of the session", off: needsSession, do: func(m *Model) tea.Cmd { return m.openView(viewWhy) }},
 		{name: "filter", keys: "/", in: inLists, group: "look", foot: "filter", help: "filter: words, /regex/, !not, verdict:stalled work>5m credits<2 task:~chunk host:eu2-*", do: (*Model).openFilter},
 		{name: "attention", keys: "!", in: inLists, group: "look", foot: "need", help: "only what needs attention", do: func(m *Model) tea.Cmd { return m.setOnlyAttention(true) }},
-		{name: "all", keys: "0", in: inLists, group: "look", help: "all again", do: func(m *Model) tea.Cmd { return m.setOnlyAttention(false) }},
+		{name: "all", keys: "0", in: inLists, group: "look", help: "all again, whatever the filter", do: (*Model).showAll},
 		{name: "sort", keys: "s", in: inLists, group: "look", foot: "sort", help: "sort menu", do: (*Model).openSortMenu},
 		{name: "invert", keys: "I", in: inLists, group: "look", help: "invert the order", do: (*Model).invert},
 		{name: "columns", keys: "C", in: inLists, group: "look", help: "columns menu", do: (*Model).openColumnsMenu},
@@ -139,7 +142,7 @@ func firstRunActions() []action {
 		{name: "supervise", keys: "s", in: inFirstRun, group: "start", help: "how to supervise a command", do: (*Model).showSupervise},
 		{name: "connect", keys: "c", in: inFirstRun, group: "start", help: "connect elsewhere: address or context", off: needsHost, do: (*Model).openConnect},
 		{name: "recording", keys: "o", in: inFirstRun, group: "start", help: "open a recording; a bundled night needs no server", off: needsHost, do: (*Model).openRecording},
-		{name: "ctx", in: inViews, group: "start", help: "contexts: named clusters of the configuration", off: needsContexts, do: (*Model).openContexts},
+		{name: "ctx", in: inViews, group: "start", help: "contexts: named clusters of the configuration; ctx NAME watches one", off: needsHost, do: (*Model).openContexts, with: (*Model).openContext},
 	}
 }
 

@@ -260,6 +260,14 @@ func TestContexts(t *testing.T) {
 	if len(o.targets) != 1 || o.targets[0].Context != "staging" {
 		t.Errorf("opened %+v", o.targets)
 	}
+	s.press(":")
+	s.press(strings.Split("ctx", "")...)
+	s.press("space")
+	s.press(strings.Split("prod", "")...)
+	s.press("enter")
+	if len(o.targets) != 2 || o.targets[1].Context != "prod" {
+		t.Errorf("opened %+v", o.targets)
+	}
 }
 
 // fakeReplay keeps what it was told.

@@ -134,7 +134,10 @@ func (m *Model) drawLinkRow(p *painter, l *watchdog.Link) {
 func linkRowText(m *Model, l *watchdog.Link) (Style, string) {
 	if l.Phase == watchdog.LinkUp {
 		text := "connected"
-		if l.Detail != "" {
+		switch {
+		case l.Detail != "" && l.Source == watchdog.SourceNATS:
+			text += ", subscribed to " + l.Detail
+		case l.Detail != "":
 			text += ", " + l.Detail
 		}
 		if l.Source == watchdog.SourceRedis {
@@ -255,7 +258,10 @@ func (m *Model) openContexts() tea.Cmd {
 	return m.runErrand(func() any { return contextsListed{names: host.Contexts()} })
 }
 
-func needsContexts(m *Model) string { return needsHost(m) }
+// openContext watches the context that was named.
+func (m *Model) openContext(name string) tea.Cmd {
+	return m.openTarget(Target{Kind: TargetConfigured, Context: name})
+}
 
 func (m *Model) showContexts(names []string) tea.Cmd {
 	if len(names) == 0 {
@@ -265,7 +271,7 @@ func (m *Model) showContexts(names []string) tea.Cmd {
 		items := make([]menuItem, 0, len(names))
 		for _, name := range names {
 			items = append(items, menuItem{name: name, on: name == m.about.Name, do: func(m *Model) tea.Cmd {
-				return m.openTarget(Target{Kind: TargetConfigured, Context: name})
+				return m.openContext(name)
 			}})
 		}
 		return items

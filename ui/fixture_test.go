@@ -27,7 +27,7 @@ func upLink(s watchdog.Source) watchdog.Link {
 	l := watchdog.Link{Source: s, Phase: watchdog.LinkUp, Sighted: true, Since: watched, LastTrip: time.Second, RTT: 2 * time.Millisecond, Beats: 120_000}
 	switch s {
 	case watchdog.SourceNATS:
-		l.Address, l.Origin, l.Detail = "nats://localhost:4222", "default", "subscribed to agent.liveness.>"
+		l.Address, l.Origin, l.Detail = "nats://localhost:4222", "default", "agent.liveness.>"
 	case watchdog.SourceRedis:
 		l.Address, l.Origin, l.Keys = "redis://redis.lan:6379", "REDIS_URL", 2000
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -379,5 +380,52 @@ func TestFilterErrorStandsInThePrompt(t *testing.T) {
 	s.press("esc")
 	if s.m.query.text != "" {
 		t.Error("esc kept a filter that was never there")
+	}
+}
+
+func TestBurstIsToldByTimeAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		feed := newFakeFeed(About{})
+		m := New(Options{Feed: feed, Theme: ThemeDark}) // with the clock that the program uses
+		m.Init()
+		m.resize(80, 24)
+		m.Update(windowArrived{gen: m.gen, window: sickWindow()})
+		time.Sleep(time.Second)
+		_, wait := m.Update(key("i"))
+		m.Update(wait()) // 10 ms go by
+		if m.top() != viewWhy {
+			t.Error("a single key was not passed on after its wait")
+		}
+		time.Sleep(time.Second)
+		_, wait = m.Update(key("q"))
+		m.Update(key("Z"))
+		m.Update(key("S"))
+		m.Update(wait())
+		if m.top() != viewWhy || m.burst.total != 3 {
+			t.Errorf("%d keys of a burst of 3 were dropped", m.burst.total)
+		}
+	})
+}
+
+func TestMouse(t *testing.T) {
+	s := newScreen(t, sickWindow(), About{}, 80, 24)
+	if s.m.View().MouseMode != tea.MouseModeNone {
+		t.Error("the mouse is on by default")
+	}
+	s.send(tea.MouseClickMsg{X: 5, Y: 5, Button: tea.MouseLeft})
+	if s.m.table.at != 2 {
+		t.Errorf("a click led to row %d", s.m.table.at)
+	}
+	s.send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
+	if s.m.table.at != 2+wheelRows {
+		t.Errorf("the wheel led to row %d", s.m.table.at)
+	}
+}
+
+func TestZeroShowsAll(t *testing.T) {
+	s := newScreen(t, sickWindow(), About{}, 80, 24)
+	s.press("/", "x", "enter", "!", "0")
+	if a := s.feed.last(); a.Match != nil || a.OnlyAttention {
+		t.Error("0 does not show all")
 	}
 }

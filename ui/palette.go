@@ -18,6 +18,7 @@ type paletteList struct {
 type paletteEntry struct {
 	name, key, help, off string
 	do                   func(*Model) tea.Cmd
+	with                 func(*Model, string) tea.Cmd
 }
 
 // openPalette lists what can be done where the screen is now.
@@ -29,7 +30,7 @@ func (m *Model) openPalette() tea.Cmd {
 		if a.in&in == 0 && a.keys != "" && a.in&inFirstRun == 0 || a.in&^inInput == 0 || a.name == "palette" {
 			continue
 		}
-		e := paletteEntry{name: a.name, key: m.keys.keyLabel(a.name), help: a.help, do: a.do, off: m.offReason(a)}
+		e := paletteEntry{name: a.name, key: m.keys.keyLabel(a.name), help: a.help, do: a.do, with: a.with, off: m.offReason(a)}
 		if a.in&in == 0 {
 			e.key = "" // the key means something else here
 		}
@@ -44,6 +45,14 @@ func (m *Model) openPalette() tea.Cmd {
 func (l *paletteList) search() {
 	l.shown, l.sel = l.shown[:0], 0
 	text := strings.TrimSpace(l.in.String())
+	if name, word, ok := strings.Cut(text, " "); ok {
+		for i := range l.entries {
+			if l.entries[i].with != nil && l.entries[i].name == name && word != "" {
+				l.shown = append(l.shown, i)
+				return
+			}
+		}
+	}
 	if text == "" {
 		for i := range l.entries {
 			l.shown = append(l.shown, i)
@@ -85,6 +94,9 @@ func (m *Model) takePalette() tea.Cmd {
 	m.palette = nil
 	if e.off != "" {
 		return m.refuse(e.name + ": " + e.off)
+	}
+	if _, word, ok := strings.Cut(strings.TrimSpace(l.in.String()), " "); ok && e.with != nil {
+		return e.with(m, strings.TrimSpace(word))
 	}
 	return e.do(m)
 }

@@ -97,7 +97,7 @@ func (m *Model) drawPrompt(p *painter, lines int) {
 	edge := p.edge
 	if lines == 1 && err != "" { // one line for both: the error has the right end
 		err = fit(err, max(p.width-p.x-12, 0))
-		p.edge = max(p.width-cells(err)-2, p.x+8)
+		p.edge = min(max(p.width-cells(err)-2, p.x+8), p.width)
 	}
 	in.draw(p, m.styles.Cursor)
 	if lines == 1 && err != "" {

@@ -132,6 +132,12 @@ func (m *Model) setOnlyAttention(only bool) tea.Cmd {
 	return m.changedQuery()
 }
 
+// showAll takes every restriction away.
+func (m *Model) showAll() tea.Cmd {
+	m.query.only = false
+	return m.setFilter("")
+}
+
 func (m *Model) setSort(i int) tea.Cmd {
 	m.query.sort = i
 	return m.changedQuery()

@@ -191,3 +191,25 @@ func TestThemes(t *testing.T) {
 		t.Errorf("an unknown theme: %v", err)
 	}
 }
+
+// One second later nothing moves in a healthy fleet but the clock.
+func TestUnchangedFleetStandsStill(t *testing.T) {
+	for _, size := range sizes {
+		w := quietWindow()
+		for i := range w.Rows {
+			w.Rows[i].BeatAge, w.Rows[i].Uptime = 11*sec, 3*time.Hour+sec
+		}
+		w.Focus = detailOf(w.Rows[0])
+		s := newScreen(t, w, About{Name: "prod"}, size[0], size[1])
+		before := strings.Split(s.m.frame(), "\n")
+		secondsLater(&w, sec)
+		w.Focus = detailOf(w.Rows[0])
+		w.Focus.TaskSince += sec
+		s.show(w)
+		for i, line := range strings.Split(s.m.frame(), "\n") {
+			if i > 0 && line != before[i] {
+				t.Errorf("%v: line %d moved:\n%s\n%s", size, i, before[i], line)
+			}
+		}
+	}
+}
