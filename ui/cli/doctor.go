@@ -166,7 +166,7 @@ func examineLink(found *findings, l watchdog.Link) {
 	if !l.Sighted {
 		found.add(name, false, "not seen: %s", blindness(l))
 	} else {
-		found.add(name, true, "%s (%s), answers in %s", l.Address, l.Origin, spell(l.RTT))
+		found.add(name, true, "%s (%s), answers in %s", l.Address, l.Origin, max(l.RTT, 0).Round(100*time.Microsecond))
 	}
 	for text := range strings.SplitSeq(l.Warning, "; ") {
 		if text != "" {
