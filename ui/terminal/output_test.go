@@ -48,6 +48,16 @@ func read(t *testing.T, master *os.File, end string) string {
 	return got.String()
 }
 
+// awaitStuck waits until the writer has met a terminal that takes nothing.
+func awaitStuck(t *testing.T, o *Output) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); o.Stuck() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a terminal that takes nothing is not called stuck")
+		}
+	}
+}
+
 func TestOutputDropsWholeFramesUntilARepaint(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	master, slave := openPair(t)
@@ -69,9 +79,7 @@ func TestOutputDropsWholeFramesUntilARepaint(t *testing.T) {
 	_, _ = o.Write([]byte("\x1b[?1002h\x1b]2;one\aGONE"))
 	_, _ = o.Write([]byte("\x1b]2;two\a\x1b[?1002l\x1b[?2026h\x1b[31mGONE\x1b[?2026l"))
 	_, _ = o.Write([]byte("\x1b[H\x1b[2Jtoo early, the terminal is not drained"))
-	if o.Stuck() == 0 {
-		t.Error("a terminal that takes nothing is not called stuck")
-	}
+	awaitStuck(t, o)
 	passed := 20 - dropped
 	got := read(t, master, frame)
 	for len(got) < passed*len(frame) {
@@ -134,9 +142,7 @@ func TestSealOnATerminalThatTakesNothing(t *testing.T) {
 	o := newOutput(slave, nil)
 	defer o.shut()
 	_, _ = o.Write([]byte("\x1b[?1049h" + strings.Repeat("z", 1<<20)))
-	for o.Stuck() == 0 {
-		pollFor(int(master.Fd()), unix.POLLPRI, time.Millisecond)
-	}
+	awaitStuck(t, o)
 	start := time.Now()
 	o.seal(restoreLimit)
 	if took := time.Since(start); took > 5*time.Second {
