@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
-	"log/slog"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,7 +18,7 @@ const (
 	keysPerMGet = 1000
 	// mgetBurst is how many MGETs are under way together, so that the server
 	// works while we read. A slow link gets one at a time.
-	mgetBurst = 4
+	mgetBurst = 8
 	// calmPolls is how many good polls end the caution after a time-out.
 	calmPolls = 20
 	// keysPerLook is how many new keys are asked about in one pipeline.
@@ -43,7 +42,6 @@ type poller struct {
 	client *client
 	clock  watchdog.Clock
 	out    *outbox
-	logger *slog.Logger
 
 	table *keyTable
 	scan  scanner
@@ -56,7 +54,7 @@ type poller struct {
 	careful  int           // polls for which bursts are avoided
 	weighAll bool          // a value may be too large to be read: ask lengths first
 	shed     int           // new keys beyond MaxKeys, in the present scan cycle
-	full     bool          // there were such keys in the last poll
+	full     bool          // there were such keys in the last cycle
 
 	absent []int32
 	stale  []int32 // changed, but not watched without a gap
@@ -80,9 +78,9 @@ type freshKey struct {
 	length int64         // -1 not known
 }
 
-func newPoller(t *target, clock watchdog.Clock, out *outbox, logger *slog.Logger) *poller {
+func newPoller(t *target, clock watchdog.Clock, out *outbox) *poller {
 	p := &poller{
-		target: t, clock: clock, out: out, logger: logger,
+		target: t, clock: clock, out: out,
 		table: newKeyTable(t.Cluster), seed: maphash.MakeSeed(), lastGood: -1,
 	}
 	p.scan.restart()
@@ -118,7 +116,9 @@ func (p *poller) read(ctx context.Context, v *survey) error {
 	p.table.forgetGone(p.now - goneMemory)
 	p.lastGood = p.now
 	p.careful = max(p.careful-1, 0)
-	p.full, p.shed = p.shed > 0, 0
+	if p.scan.ended() {
+		p.full, p.shed = p.shed > 0, 0
+	}
 	return nil
 }
 

@@ -45,16 +45,19 @@ func (s *scanner) restart() { *s = scanner{} }
 func (s *scanner) begin(v *survey, found int) {
 	s.size = v.keys()
 	s.extra = s.size - int64(found)
-	for _, m := range s.marks {
-		if !m.done {
-			return
-		}
+	if len(s.marks) > 0 && !s.ended() {
+		return
 	}
 	s.marks = s.marks[:0]
 	for _, n := range v.nodes {
 		s.marks = append(s.marks, scanMark{node: n})
 	}
 	s.began, s.added = s.extra, 0
+}
+
+// ended reports whether no cycle is under way.
+func (s *scanner) ended() bool {
+	return len(s.marks) > 0 && s.marks[len(s.marks)-1].done
 }
 
 // budget is how many SCANs this poll may make.

@@ -53,7 +53,7 @@ func Open(o Options, sink Sink, clock watchdog.Clock, logger *slog.Logger) (*Sto
 		target: t, clock: clock, logger: logger, out: newOutbox(sink, logger),
 		retry: make(chan struct{}, 1), asked: make(map[string]string),
 	}
-	s.poller = newPoller(t, clock, s.out, logger)
+	s.poller = newPoller(t, clock, s.out)
 	sink.Post(watchdog.SourceAdded{Source: watchdog.SourceRedis, At: clock.Now().Mono})
 	s.latest.Store(&watchdog.LinkChanged{})
 	s.tellLink(watchdog.LinkChanged{Phase: watchdog.LinkConnecting})
