@@ -77,7 +77,7 @@ func (a *app) warn(warnings []string) {
 
 // recorded tells a recording to a tracker and gives the window at its end.
 func (a *app) recorded(path string, ask watchdog.Ask) (watchdog.Window, error) {
-	r, err := recording.Open(path)
+	r, err := openRecording(path)
 	if err != nil {
 		return watchdog.Window{}, untold(err)
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"sync"
 
@@ -93,7 +92,7 @@ func (f *replayFeed) goes(run func()) {
 
 // rewind replaces engine and reader by fresh ones that stand at the beginning.
 func (f *replayFeed) rewind(context.Context) (*recording.Reader, recording.Engine, error) {
-	reader, err := recording.Open(f.path)
+	reader, err := openRecording(f.path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -145,7 +144,11 @@ func (f *replayFeed) Retry() {}
 
 // About says what is played.
 func (f *replayFeed) About() ui.About {
-	return ui.About{Name: "replay " + filepath.Base(f.path), ReadOnly: true, Replay: f.player}
+	name := nightName
+	if f.path != "" {
+		name = filepath.Base(f.path)
+	}
+	return ui.About{Name: "replay " + name, ReadOnly: true, Replay: f.player}
 }
 
 // Close ends the playing.
@@ -160,5 +163,3 @@ func (f *replayFeed) Close() {
 		_ = f.reader.Close() // nothing was written
 	})
 }
-
-var errNoRecording = errors.New("no file was named; give the name of a recording")

@@ -33,6 +33,9 @@ func (h *host) Open(ctx context.Context, t ui.Target) (ui.Feed, error) {
 	case ui.TargetBus:
 		feed, err = h.openBus()
 	case ui.TargetRecording:
+		if t.File == "" && t.Speed == 0 {
+			t.Speed = nightSpeed
+		}
 		feed, err = openReplay(t.File, t.Speed, h.spawn)
 	default:
 		feed, err = h.openConfigured(t)

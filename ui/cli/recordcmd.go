@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,39 +109,48 @@ func (a *app) replayCommand() *cobra.Command {
 	var f flags
 	var speed float64
 	c := &cobra.Command{
-		Use:   "replay FILE",
-		Short: "Show a recording on the screen",
+		Use:   "replay [FILE]",
+		Short: "Show a recording on the screen; without FILE a bundled night",
 		Long: `Play a recording on the same screen, with the keys of help (?) to pause, step
-and change the speed. Without a terminal its end is listed, as ls does.`,
-		Args:    cobra.ExactArgs(1),
+and change the speed. Without a terminal its end is listed, as ls does. Without
+FILE it is a bundled night of forty minutes, at twenty times its speed: a stall,
+a loss, a dispute, a wait for a person, a mass silence.`,
+		Args:    cobra.MaximumNArgs(1),
 		GroupID: groupWatch,
 		RunE: func(c *cobra.Command, args []string) error {
+			if !c.Flags().Changed("speed") {
+				speed = 1
+				if len(args) == 0 {
+					speed = nightSpeed
+				}
+			}
+			path := strings.Join(args, "")
 			if math.IsNaN(speed) || speed < recording.MinSpeed || speed > recording.MaxSpeed {
 				return &usageError{fmt.Errorf("--speed %v is not within %v to %v", speed, recording.MinSpeed, recording.MaxSpeed)}
 			}
 			if a.plain(f.json) {
-				w, err := a.recorded(args[0], everything())
+				w, err := a.recorded(path, everything())
 				if err != nil {
 					return err
 				}
 				return a.list(w, f.json)
 			}
-			if err := readable(args[0]); err != nil {
+			if err := readable(path); err != nil {
 				return untold(err)
 			}
-			return a.screen(c, &f, &ui.Target{Kind: ui.TargetRecording, File: args[0], Speed: speed})
+			return a.screen(c, &f, &ui.Target{Kind: ui.TargetRecording, File: path, Speed: speed})
 		},
 	}
 	a.addConfig(c, &f)
 	f.addTheme(c)
 	f.addJSON(c)
-	c.Flags().Float64Var(&speed, "speed", 1, "recorded seconds that pass in a real one")
+	c.Flags().Float64Var(&speed, "speed", 0, "recorded seconds that pass in a real one (default 1, of the bundled night 20)")
 	return c
 }
 
 // readable says what is wrong with a recording before a screen is opened for it.
 func readable(path string) error {
-	r, err := recording.Open(path)
+	r, err := openRecording(path)
 	if err != nil {
 		return err
 	}
