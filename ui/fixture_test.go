@@ -204,3 +204,36 @@ func refusedLinks() []watchdog.Link {
 	n.Attempt, r.Attempt, r.NextTry, r.Detail = 3, 2, 2*sec, "no such host"
 	return []watchdog.Link{n, r}
 }
+
+// massWindow is a fifth of the fleet that went silent together.
+func massWindow() watchdog.Window {
+	w := quietWindow()
+	var members []watchdog.ID
+	for i := range 100 {
+		r := &w.Rows[i]
+		r.ID = watchdog.ID(fmt.Sprintf("worker-%04d", 217+i))
+		r.Verdict, r.Attention, r.For, r.BeatAge, r.WorkAge = watchdog.Silent, watchdog.AttentionSuspect, 79*sec, 151*sec, 151*sec
+		r.Why, r.Sources, r.Seeing = "5 beats missed, with 399 others; HELD", 1, 1
+		members = append(members, r.ID)
+	}
+	f := &w.Fleet
+	f.NeedYou, f.ByVerdict[watchdog.Silent], f.ByVerdict[watchdog.Running] = 400, 400, 1600
+	w.Groups = []watchdog.Group{{N: 400, Of: 2000, Began: watched - 116*sec, HeldFor: 521 * sec, Shared: "all on hosts eu2-*", Members: members}}
+	w.Focus = detailOf(w.Rows[0])
+	w.Focus.CadenceFrom = "learned"
+	w.Focus.Evidence = watchdog.Evidence{
+		Rule: "5 beats missed", Text: w.Rows[0].Why, Threshold: 72 * sec, Group: 400, Held: "400 of 2,000 went silent within 60 s",
+		Inputs: []watchdog.Input{
+			{Name: "state", Value: "running", Source: "publisher", Age: 10 * mins}, {Name: "beat", Value: "151", Unit: "s", Source: "nats", Age: 151 * sec},
+			{Name: "interval", Value: "30", Unit: "s", Source: "learned", Age: -1},
+		},
+		Next:  []watchdog.Forecast{{Verdict: watchdog.Lost, In: -1, If: "not while held: 400 of 2,000 went silent within 60 s"}, {Verdict: watchdog.Running, In: -1, If: "a beat arrives"}},
+		Sight: []watchdog.Sight{{Source: watchdog.SourceNATS, Up: true, Since: time.Hour + 2*mins}},
+	}
+	for i := range w.Focus.Beats {
+		if i > 45 {
+			w.Focus.Beats[i], w.Focus.Work[i] = 0, 0
+		}
+	}
+	return w
+}

@@ -42,6 +42,8 @@ func frames() []struct {
 		{"quiet", quietWindow(), prod, ""},
 		{"learning", learningWindow(), prod, ""},
 		{"blind", blindWindow(), prod, ""},
+		{"mass", massWindow(), prod, ""},
+		{"mass-why", massWindow(), prod, "i"},
 		{"demo", sickWindow(), About{Name: "demo", Demo: true, Sweeper: "this screen"}, ""},
 		{"refused", emptyWindow(refusedLinks()...), About{Name: "local"}, ""},
 		{"connected", emptyWindow(upLink(watchdog.SourceNATS), refusedLinks()[1]), About{Name: "local"}, ""},

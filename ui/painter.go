@@ -24,9 +24,6 @@ func (p *painter) reset(width, height int) {
 // full reports whether nothing more can be seen.
 func (p *painter) full() bool { return p.lines >= p.height || p.width <= 0 }
 
-// left is how many lines are still free.
-func (p *painter) left() int { return max(p.height-p.lines, 0) }
-
 // line ends the present line.
 func (p *painter) line() {
 	if p.full() {
@@ -171,7 +168,7 @@ func (p *painter) pad(x int) {
 	}
 }
 
-// left-aligned cell of exactly w cells.
+// cell is a left-aligned cell of exactly w cells.
 func (p *painter) cell(st Style, s string, w int) {
 	end := min(p.x+w, p.edge)
 	edge := p.edge

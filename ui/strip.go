@@ -105,7 +105,7 @@ func (m *Model) whyFact(d *watchdog.Detail, full bool) fact {
 	if arriving(d) && !strings.Contains(text, "beat") {
 		text += "; beats arrive, last " + m.agoText(d) + " ago"
 	}
-	if d.Evidence.Held != "" {
+	if d.Evidence.Held != "" && !strings.Contains(text, "HELD") {
 		text += "; HELD: " + d.Evidence.Held
 	}
 	return fact{label: "why", text: text}
@@ -271,7 +271,7 @@ func forecastText(next []watchdog.Forecast) string {
 		}
 		switch {
 		case strings.HasPrefix(f.If, "not "):
-			s += " " + f.If
+			s += ": " + f.If
 		case f.If != "":
 			s += " if " + f.If
 		}

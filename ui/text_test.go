@@ -1,10 +1,14 @@
 package ui
 
 import (
+	"image/color"
 	"math"
 	"strings"
 	"testing"
 	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
 
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -210,6 +214,32 @@ func TestUnchangedFleetStandsStill(t *testing.T) {
 			if i > 0 && line != before[i] {
 				t.Errorf("%v: line %d moved:\n%s\n%s", size, i, before[i], line)
 			}
+		}
+	}
+}
+
+func TestStylesFollowTheTerminal(t *testing.T) {
+	for name, c := range map[string]struct {
+		theme Theme
+		msgs  []tea.Msg
+		want  Theme
+	}{
+		"dark until it answers": {ThemeAuto, nil, ThemeDark},
+		"light background":      {ThemeAuto, []tea.Msg{tea.BackgroundColorMsg{Color: color.White}}, ThemeLight},
+		"dark background":       {ThemeAuto, []tea.Msg{tea.BackgroundColorMsg{Color: color.Black}}, ThemeDark},
+		"set dark stays":        {ThemeDark, []tea.Msg{tea.BackgroundColorMsg{Color: color.White}}, ThemeDark},
+		"256 colours":           {ThemeLight, []tea.Msg{tea.ColorProfileMsg{Profile: colorprofile.ANSI256}}, ThemeLight},
+		"16 colours":            {ThemeAuto, []tea.Msg{tea.ColorProfileMsg{Profile: colorprofile.ANSI}, tea.BackgroundColorMsg{Color: color.White}}, ThemeMono},
+		"NO_COLOR":              {ThemeDark, []tea.Msg{tea.ColorProfileMsg{Profile: colorprofile.ASCII}}, ThemeMono},
+		"dumb":                  {ThemeAuto, []tea.Msg{tea.ColorProfileMsg{Profile: colorprofile.NoTTY}}, ThemeNone},
+		"high contrast stays":   {ThemeContrast, []tea.Msg{tea.ColorProfileMsg{Profile: colorprofile.ANSI}}, ThemeContrast},
+	} {
+		m := New(Options{Theme: c.theme})
+		for _, msg := range c.msgs {
+			m.Update(msg)
+		}
+		if m.styles != DefaultStyles(c.want) {
+			t.Errorf("%s: not the styles of %s", name, c.want)
 		}
 	}
 }

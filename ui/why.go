@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,6 +79,9 @@ func (m *Model) whyFacts(d *watchdog.Detail, full bool) []fact {
 		out = append(out, fact{"rule", rule, meansNothing})
 	}
 	out = append(out, m.inputFacts(d)...)
+	if g := m.groupOf(d); g != nil {
+		out = append(out, fact{"others", m.groupText(g), meansNothing})
+	}
 	if e.Held != "" {
 		out = append(out, fact{"held", e.Held, meansSuspect})
 	}
@@ -104,7 +108,7 @@ func (m *Model) inputFacts(d *watchdog.Detail) []fact {
 		in := &d.Evidence.Inputs[i]
 		out = append(out, fact{label: strings.ReplaceAll(in.Name, "_", " "), text: inputText(d, in)})
 	}
-	carried := "carried by " + sourceWords(d.Sources) + ", seen now by " + sourceWords(d.Seeing)
+	carried := "carried by " + sourceWords(d.Sources) + ", in sight now: " + sourceWords(d.Seeing)
 	if d.Cadence <= 0 {
 		carried += "; cadence unknown, so never beyond silent"
 	}
@@ -142,13 +146,40 @@ func inputText(d *watchdog.Detail, in *watchdog.Input) string {
 	return text
 }
 
+// groupOf is the correlated silence that a session is part of; nil none.
+func (m *Model) groupOf(d *watchdog.Detail) *watchdog.Group {
+	if d.Evidence.Group == 0 {
+		return nil
+	}
+	for i := range m.window.Groups {
+		g := &m.window.Groups[i]
+		if slices.Contains(g.Members, d.ID) || g.N > len(g.Members) && g.N == d.Evidence.Group {
+			return g
+		}
+	}
+	return nil
+}
+
+// groupText is "400 of 2,000 stopped together since 03:12:09Z, all on hosts
+// eu2-*; 1,600 beat on".
+func (m *Model) groupText(g *watchdog.Group) string {
+	text := count(g.N) + " of " + count(g.Of) + " stopped together since " + wall(m.window.Now.Wall-int64(m.window.Now.Mono-g.Began), m.window.Now.Wall)
+	if g.Shared != "" {
+		text += ", " + g.Shared
+	}
+	if on := g.Of - g.N; on > 0 {
+		text += "; " + count(on) + " beat on: likely what they share, not our link"
+	}
+	return text
+}
+
 func sourceWords(set watchdog.SourceSet) string {
 	var names []string
 	for _, s := range set.Sources() {
 		names = append(names, linkName(s))
 	}
 	if len(names) == 0 {
-		return "nobody"
+		return "none"
 	}
 	return strings.Join(names, " and ")
 }
@@ -156,11 +187,11 @@ func sourceWords(set watchdog.SourceSet) string {
 func (m *Model) eyesText(e *watchdog.Evidence) string {
 	var parts []string
 	for _, s := range e.Sight {
-		word := "blind"
+		word := " blind since "
 		if s.Up {
-			word = "seeing"
+			word = " seen since "
 		}
-		text := linkName(s.Source) + " " + word + " for " + age(coarse(s.Since))
+		text := linkName(s.Source) + word + wall(m.window.Now.Wall-int64(max(s.Since, 0)), m.window.Now.Wall)
 		if s.Reason != "" {
 			text += " (" + s.Reason + ")"
 		}
