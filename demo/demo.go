@@ -126,7 +126,7 @@ func (d *Demo) open(o Options) (err error) {
 	if err != nil {
 		return fmt.Errorf("the agents cannot reach their NATS server: %w", err)
 	}
-	d.redis = redis.NewClient(&redis.Options{Addr: d.store.Addr(), PoolSize: 2, DisableIdentity: true})
+	d.redis = redis.NewClient(&redis.Options{Addr: d.store.Addr(), Protocol: 2, PoolSize: 2, DisableIdentity: true})
 	return nil
 }
 

@@ -8,7 +8,7 @@
 // producer, to servers that live in this process on loopback. Whoever watches
 // the demo sees nothing that an operator's own fleet would not send.
 //
-// The package must not import the decoder or the engine: it is on the agents'
+// The package must not decode a beat or judge an agent: it is on the agents'
 // side. It writes no files and listens on loopback alone.
 //
 // # The story

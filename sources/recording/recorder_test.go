@@ -354,3 +354,47 @@ func BenchmarkTap(b *testing.B) {
 		b.Log(err)
 	}
 }
+
+func TestPrimeTellsTheSourcesThatAreKnownAlready(t *testing.T) {
+	before := watchdog.NewTracker(watchdog.DefaultPolicy(), started())
+	at := started().Mono
+	for _, ev := range []watchdog.Event{
+		watchdog.SourceAdded{Source: watchdog.SourceNATS, At: at},
+		watchdog.LinkChanged{Source: watchdog.SourceNATS, Phase: watchdog.LinkUp, Address: "nats://a:4222", Origin: "flag", At: at},
+		watchdog.RoundTrip{Source: watchdog.SourceNATS, Sent: at + time.Second, At: at + 1002*time.Millisecond},
+		watchdog.SourceAdded{Source: watchdog.SourceRedis, At: at},
+		watchdog.LinkChanged{Source: watchdog.SourceRedis, Phase: watchdog.LinkDown, Address: "redis://b", Detail: "refused",
+			Attempt: 3, NextTry: at + 5*time.Second, At: at},
+		tickAt(2 * time.Second),
+	} {
+		before.Apply(ev)
+	}
+	w := before.Look(watchdog.Ask{})
+
+	var out bytes.Buffer
+	rec := record(t, &out, Options{})
+	rec.Prime(w.Now, w.Links)
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader("x", &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := r.Header().NewTracker()
+	if _, err := Replay(r, after, ReplayOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	links := after.Look(watchdog.Ask{}).Links
+	if len(links) != 2 {
+		t.Fatalf("%d links, want 2: %+v", len(links), links)
+	}
+	for i, want := range w.Links {
+		got := links[i]
+		if got.Source != want.Source || got.Phase != want.Phase || got.Address != want.Address || got.Origin != want.Origin ||
+			got.Detail != want.Detail || got.Attempt != want.Attempt || got.NextTry != want.NextTry ||
+			got.LastTrip != want.LastTrip || got.RTT != want.RTT || got.Sighted != want.Sighted {
+			t.Errorf("told %+v\nwas  %+v", got, want)
+		}
+	}
+}
