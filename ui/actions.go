@@ -45,8 +45,8 @@ func allActions() []action {
 
 func lookActions() []action {
 	return []action{
-		{name: "next", keys: "n", in: inLists | inWhy, group: "look", foot: "next", help: "next that needs attention", do: func(m *Model) tea.Cmd { return m.nextAttention(1) }},
-		{name: "previous", keys: "N", in: inLists | inWhy, group: "look", help: "previous that needs attention", do: func(m *Model) tea.Cmd { return m.nextAttention(-1) }},
+		{name: "next", keys: "n", in: inLists | inWhy, group: "look", foot: "next", move: true, help: "next that needs attention", do: func(m *Model) tea.Cmd { return m.nextAttention(1) }},
+		{name: "previous", keys: "N", in: inLists | inWhy, group: "look", move: true, help: "previous that needs attention", do: func(m *Model) tea.Cmd { return m.nextAttention(-1) }},
 		{name: "why", keys: "i", in: inLists, group: "look", foot: "why", help: "why: evidence, what comes next, if restarted", off: needsSession, do: func(m *Model) tea.Cmd { return m.openView(viewWhy) }},
 		{name: "open", keys: "enter", in: inLists, group: "look", help: "drill in: everything known of the session", off: needsSession, do: func(m *Model) tea.Cmd { return m.openView(viewWhy) }},
 		{name: "filter", keys: "/", in: inLists, group: "look", foot: "filter", help: "filter: words, /regex/, !not, verdict:stalled work>5m credits<2 task:~chunk host:eu2-*", do: (*Model).openFilter},

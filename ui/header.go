@@ -248,7 +248,7 @@ func (m *Model) linksLine() []segment {
 	}
 	m.linkSegments(add)
 	if d := m.window.Self; d.Score > 0 {
-		add(s.Suspect, fmt.Sprintf("we are late %s: deadlines x%d", age(d.Lag), d.Score+1), 2, 65)
+		add(s.Suspect, lateText(&d), 2, 65)
 	}
 	if n := m.window.Self.Shed; n > 0 {
 		add(s.Suspect, "shed "+count(n), 2, 55)
@@ -261,6 +261,14 @@ func (m *Model) linksLine() []segment {
 		}
 	}
 	return out
+}
+
+// lateText says that we ourselves were too late to accuse anybody in time.
+func lateText(self *watchdog.Self) string {
+	if self.Lag < time.Second {
+		return fmt.Sprintf("we were late: deadlines x%d", self.Score+1)
+	}
+	return fmt.Sprintf("we are late by %s: deadlines x%d", age(self.Lag), self.Score+1)
 }
 
 func (m *Model) linkSegments(add func(Style, string, int, int)) {

@@ -114,7 +114,7 @@ func (m *Model) columnFits(name string) bool {
 
 // openSortMenu chooses the order.
 func (m *Model) openSortMenu() tea.Cmd {
-	return m.openMenu("SORT  enter: take; I inverts; esc: back", func(m *Model) []menuItem {
+	return m.openMenu("SORT  enter: take; esc: back; in the table I inverts", func(m *Model) []menuItem {
 		var items []menuItem
 		for i, c := range query.SortKeys() {
 			items = append(items, menuItem{name: c.Name, help: c.Doc, on: i == m.query.sort, do: func(m *Model) tea.Cmd { return m.setSort(i) }})

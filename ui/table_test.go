@@ -153,10 +153,13 @@ func TestNextAttentionBeforeTheAnswer(t *testing.T) {
 	s := newScreen(t, w, About{}, 80, 24)
 	s.press("n")
 	w.NextAttention, _ = neighbours(w.Rows, s.m.table.cursor)
-	s.press("n")
-	s.show(w)
-	if s.m.table.cursor != "user:42:chat:research-eu-1f9c" {
-		t.Errorf("the cursor is on %s", s.m.table.cursor)
+	s.press("n", "n")
+	for range 3 {
+		w.NextAttention, _ = neighbours(w.Rows, s.m.table.cursor)
+		s.send(windowArrived{gen: s.m.gen, window: s.answer(w)})
+	}
+	if s.m.table.cursor != "batch-job-9" || s.m.table.pending != 0 {
+		t.Errorf("three presses led to %s, %d still wait", s.m.table.cursor, s.m.table.pending)
 	}
 }
 

@@ -126,9 +126,13 @@ func (m *Model) arrived(msg *windowArrived) tea.Cmd {
 	}
 	cmds := []tea.Cmd{m.waitWindow(), m.retitle()}
 	if m.table.pending != 0 && m.window.AskSeq >= m.table.cursorSeq {
-		n := m.table.pending
-		m.table.pending = 0
-		cmds = append(cmds, m.nextAttention(n))
+		step := 1
+		if m.table.pending < 0 {
+			step = -1
+		}
+		left := m.table.pending - step
+		cmds = append(cmds, m.nextAttention(step))
+		m.table.pending = left
 	} else if m.table.cursor != before || m.needsRows() {
 		cmds = append(cmds, m.ask())
 	}
@@ -307,6 +311,9 @@ func (m *Model) choose() tea.Cmd {
 
 func (m *Model) toggleChoice() tea.Cmd { return m.chooseMenu(true) }
 
+// mostPending is how many presses wait for an answer at most.
+const mostPending = 20
+
 // nextAttention goes to the next (or previous) session that needs attention.
 func (m *Model) nextAttention(n int) tea.Cmd {
 	t := &m.table
@@ -314,7 +321,8 @@ func (m *Model) nextAttention(n int) tea.Cmd {
 		return m.nextAttentionHere(n)
 	}
 	if m.window.AskSeq < t.cursorSeq || m.window.AskSeq < t.validSeq {
-		t.pending = n // the answer at hand is of another cursor
+		// The answer at hand is of another cursor; the press waits for the next.
+		t.pending = min(max(t.pending+n, -mostPending), mostPending)
 		return nil
 	}
 	if n > 0 && !t.touched { // the answer has no anchor yet: it would lead to where we are

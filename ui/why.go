@@ -199,7 +199,7 @@ func (m *Model) eyesText(e *watchdog.Evidence) string {
 	}
 	self := &m.window.Self
 	if self.Score > 0 {
-		parts = append(parts, fmt.Sprintf("we are late by %s: deadlines x%d", age(self.Lag), self.Score+1))
+		parts = append(parts, lateText(self))
 	} else {
 		parts = append(parts, "our own loop on time")
 	}
