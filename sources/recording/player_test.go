@@ -12,7 +12,15 @@ import (
 
 	"github.com/sessionwatch/sessionwatch/sources/recording"
 	"github.com/sessionwatch/sessionwatch/sources/recording/recordingtest"
+	"github.com/sessionwatch/sessionwatch/ui"
 	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// The screen steers a player without knowing it.
+var (
+	_ ui.Replay        = (*recording.Player)(nil)
+	_ recording.Engine = (*watchdog.Engine)(nil)
+	_ watchdog.Tap     = (*recording.Recorder)(nil)
 )
 
 // stage is a player with its engine, both running.
