@@ -47,7 +47,7 @@ func (a *app) screen(c *cobra.Command, f *flags, target *ui.Target) error {
 	defer tty.Close()
 	capabilities := terminal.Probe(a.env.Environ)
 	model := ui.New(ui.Options{
-		Host: &host{load: a.loader(c, f), contexts: settings.ContextNames(), log: log, spawn: tty.Go},
+		Host: &host{load: a.loader(c, f), contexts: settings.ContextNames(), asked: *target, log: log, spawn: tty.Go},
 		Open: target, Theme: theme, ASCII: settings.UI.ASCII || capabilities.ASCII,
 		Mouse: settings.UI.Mouse, KeyMap: keys,
 	})

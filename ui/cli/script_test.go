@@ -51,6 +51,24 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// servers are embedded ones.
+type servers struct{ nats, redis string }
+
+func newServers(t testing.TB) servers {
+	t.Helper()
+	n, err := embedded.StartNATS(embedded.NATSOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	r, err := embedded.StartRedis(embedded.RedisOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return servers{n.ClientURL(), r.URL()}
+}
+
 // startServers starts embedded servers for this script and sets NATS_URL and
 // REDIS_URL to them.
 func startServers(ts *testscript.TestScript, _ bool, _ []string) {
