@@ -146,7 +146,7 @@ func (m *Model) fleetLine() []segment {
 		return append([]segment{{s.Suspect, "HALF BLIND", 0, 9}, {s.Suspect, strings.Join(see.blind, "; "), 2, 7},
 			{Style{}, count(f.Live) + " live, none accused", 2, 6}}, m.noticeSegments(f)...)
 	case f.Assessed < f.Live:
-		return append([]segment{{s.Wait, "NO ALARM YET", 0, 9},
+		return append([]segment{{s.Wait, "NO ALARM YET", 0, 7},
 			{Style{}, "learning: work known for " + count(f.Assessed) + " of " + count(f.Live), 2, 8}}, m.noticeSegments(f)...)
 	}
 	return m.wellLine(f)
@@ -207,7 +207,7 @@ func (m *Model) blindLine(see sight) []segment {
 	if see.last >= 0 {
 		of -= int64(see.last)
 	}
-	return append(out, segment{Style{}, "verdicts are of " + wall(of, m.window.Now.Wall) + ",", 1, 8}, segment{Style{}, "nobody accused", 1, 7})
+	return append(out, segment{Style{}, "verdicts are of " + wall(of, m.window.Now.Wall), 1, 8}, segment{Style{}, ", nobody accused", 0, 7})
 }
 
 // linksLine is the second line: what is watched, and how well.
@@ -275,10 +275,10 @@ func (m *Model) linkSegments(add func(Style, string, int, int)) {
 	gap := 2
 	for i := range m.window.Links {
 		l := &m.window.Links[i]
-		st, text := m.styles.Dim, linkName(l.Source)
+		st, text, keep := m.styles.Dim, linkName(l.Source), 70-i
 		switch {
 		case !l.Sighted:
-			st = m.styles.Act
+			st, keep = m.styles.Act, 95-i
 			text += " " + linkTrouble(l)
 		case l.RTT > slowTrip:
 			text += fmt.Sprintf(" %dms", l.RTT.Milliseconds())
@@ -288,7 +288,7 @@ func (m *Model) linkSegments(add func(Style, string, int, int)) {
 		if l.Sighted && m.width >= 100 && l.Address != "" {
 			text += " " + l.Address
 		}
-		add(st, text, gap, 70-i)
+		add(st, text, gap, keep)
 		gap = 1
 		if l.Warning != "" && m.width >= 140 {
 			add(m.styles.Suspect, "("+l.Warning+")", 1, 25)

@@ -35,13 +35,18 @@ func (p *painter) segments(all []segment, width int) {
 		total -= widths[worst]
 		widths[worst] = 0
 	}
-	gap := 0
+	gap, first := 0, true
 	for i := range all { // what takes the place of another keeps its distance
-		if widths[i] == 0 {
+		switch {
+		case widths[i] == 0:
 			gap = max(gap, all[i].gap)
 			continue
+		case first:
+			all[i].gap = 0
+		default:
+			all[i].gap = max(all[i].gap, gap)
 		}
-		all[i].gap, gap = max(all[i].gap, gap), 0
+		gap, first = 0, false
 	}
 	edge := p.edge
 	p.edge = min(p.edge, p.x+max(width, 0))

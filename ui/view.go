@@ -27,6 +27,7 @@ func (m *Model) frame() string {
 	p := m.paint
 	p.reset(m.width, m.height)
 	g := m.geometry()
+	p.height = m.height - g.footer // nothing above can reach into the footer
 	m.drawHeader(p, g.header)
 	banners := m.banners()
 	for i := range g.banners {
@@ -41,10 +42,12 @@ func (m *Model) frame() string {
 	default:
 		m.views[m.top()].draw(m, p)
 	}
-	for p.lines < m.height-g.footer && !p.full() {
+	for !p.full() {
 		p.line()
 	}
 	if g.footer > 0 {
+		p.height = m.height
+		p.buf = append(p.buf, '\n')
 		m.drawFooter(p, g.footer)
 	}
 	return string(p.buf)
