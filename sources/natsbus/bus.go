@@ -248,7 +248,7 @@ func (b *Bus) tick(ctx context.Context, c *conn) error {
 	if b.denied != "" && b.mono()-b.deniedAt >= subscribeAgain {
 		return b.subscribeAnew(ctx, c)
 	}
-	if !b.sub.IsValid() {
+	if !b.sub.IsValid() { // or the connection is gone, which the link finds out
 		return fmt.Errorf("the subscription to %s has ended", b.subject)
 	}
 	return nil

@@ -136,6 +136,7 @@ func TestServerThatHangsUpIsNotHammered(t *testing.T) {
 }
 
 func TestErrorsThatTheLibraryGivesUpOn(t *testing.T) {
+	// Just on, and just beside, the moments at which the link looks by itself.
 	for said, want := range map[string]string{
 		"Some Error Of Tomorrow":       "Some Error Of Tomorrow",
 		"User Authentication Expired":  "authentication refused: the credentials have expired",

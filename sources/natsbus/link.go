@@ -158,7 +158,7 @@ func (l *link) serve(ctx context.Context, c *conn) error {
 	}()
 	if err := l.open(ctx, c); err != nil {
 		close(pings.done)
-		return err
+		return l.whyOver(ctx, c, err)
 	}
 	go l.ping(ctx, c, pings)
 	tick := time.NewTicker(tickEvery)
@@ -169,8 +169,7 @@ func (l *link) serve(ctx context.Context, c *conn) error {
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-c.closed:
-			l.drain(c)
-			err = c.whyClosed()
+			err = nats.ErrConnectionClosed
 		case err = <-pings.dead:
 		case problem := <-c.trouble:
 			err = l.troubled(c, problem)
@@ -184,8 +183,31 @@ func (l *link) serve(ctx context.Context, c *conn) error {
 			err = l.tenant.retried(ctx, c)
 		}
 		if err != nil {
-			return err
+			return l.whyOver(ctx, c, err)
 		}
+	}
+}
+
+// whyOver finds the reason behind an error. A connection that the library has
+// closed is felt in several places at once; the server's last words tell most.
+func (l *link) whyOver(ctx context.Context, c *conn, err error) error {
+	if ctx.Err() != nil || !c.nc.IsClosed() {
+		return err
+	}
+	limit := time.NewTimer(time.Second)
+	defer limit.Stop()
+	select {
+	case <-c.closed: // the library told all that came before
+	case <-limit.C:
+	}
+	for {
+		select {
+		case err := <-c.trouble:
+			_ = l.troubled(c, err)
+			continue
+		default:
+		}
+		return c.whyClosed()
 	}
 }
 
@@ -197,10 +219,6 @@ func (l *link) open(ctx context.Context, c *conn) error {
 	}
 	sent, at, err := c.roundTrip(ctx, answerWithin)
 	if err != nil {
-		if errors.Is(err, nats.ErrConnectionClosed) {
-			l.drain(c)
-			return c.whyClosed()
-		}
 		return err
 	}
 	l.attempt = 0
@@ -217,18 +235,6 @@ func (l *link) troubled(c *conn, err error) error {
 		return nil
 	}
 	return l.tenant.troubled(c, err)
-}
-
-// drain reads what the server said last before it closed.
-func (l *link) drain(c *conn) {
-	for {
-		select {
-		case err := <-c.trouble:
-			_ = l.troubled(c, err)
-		default:
-			return
-		}
-	}
 }
 
 // pinger is how a connection's pinging goroutine is spoken to.
