@@ -145,7 +145,7 @@ func TestErrorsThatTheLibraryGivesUpOn(t *testing.T) {
 		simulate(t, nil, func(f *fakeServer, e *ear, b *Bus) {
 			time.Sleep(20 * time.Second)
 			f.last().say("-ERR '%s'\r\n", said)
-			_ = f.last().Close()
+			f.last().hangUp()
 			synctest.Wait()
 			if l := b.Link(); l.Phase != watchdog.LinkDown || l.Detail != want {
 				t.Errorf("%s: the link is %v, %q", said, l.Phase, l.Detail)
@@ -274,7 +274,7 @@ func TestWhatALostConnectionTakesAlongIsCounted(t *testing.T) {
 	simulate(t, slow, func(f *fakeServer, e *ear, b *Bus) {
 		f.send("backlog", 0, 2000)
 		synctest.Wait()
-		_ = f.last().Close()
+		f.last().hangUp()
 		time.Sleep(100 * time.Millisecond)
 		close(gate)
 		time.Sleep(3 * time.Second)
@@ -317,7 +317,7 @@ func TestMembersOfAClusterAreTried(t *testing.T) {
 	}
 	simulate(t, cluster, func(f *fakeServer, _ *ear, _ *Bus) {
 		f.set(func(f *fakeServer) { f.refuse = syscall.ECONNREFUSED })
-		_ = f.last().Close()
+		f.last().hangUp()
 		time.Sleep(20 * time.Second)
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -39,14 +39,69 @@ type fakeServer struct {
 	mute atomic.Bool // reads, and answers nothing
 }
 
+// fakeConn writes through a queue of any length. A pipe has no buffer: without
+// the queue both ends could wait for the other to read, as sockets never do.
 type fakeConn struct {
 	net.Conn
-	remote net.Addr
-	out    sync.Mutex
-	sids   []string
+	queue chan []byte // closed: hang up when all is written
+
+	mu   sync.Mutex
+	gone bool
+	sids []string
 }
 
-func (c *fakeConn) RemoteAddr() net.Addr {
+func newFakeConn(c net.Conn) *fakeConn {
+	f := &fakeConn{Conn: c, queue: make(chan []byte, 10_000)}
+	go func() {
+		for text := range f.queue {
+			_, _ = f.Conn.Write(text)
+		}
+		_ = f.Conn.Close()
+	}()
+	return f
+}
+
+func (c *fakeConn) subscribed(sid string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sids = append(c.sids, sid)
+}
+
+// sid is the newest subscription; empty none.
+func (c *fakeConn) sid() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.sids) == 0 {
+		return ""
+	}
+	return c.sids[len(c.sids)-1]
+}
+
+// hangUp closes once all that was said has been read.
+func (c *fakeConn) hangUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.gone {
+		c.gone = true
+		close(c.queue)
+	}
+}
+
+func (c *fakeConn) say(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.gone {
+		c.queue <- fmt.Appendf(nil, format, args...)
+	}
+}
+
+// farConn is a connection with an address of its own.
+type farConn struct {
+	net.Conn
+	remote net.Addr
+}
+
+func (c farConn) RemoteAddr() net.Addr {
 	if c.remote != nil {
 		return c.remote
 	}
@@ -73,23 +128,17 @@ func (f *fakeServer) dial(ctx context.Context, _, address string) (net.Conn, err
 		return nil, refuse
 	}
 	client, server := net.Pipe()
-	c := &fakeConn{Conn: server}
+	c := newFakeConn(server)
 	f.mu.Lock()
 	f.conns = append(f.conns, c)
 	remote := f.remote
 	f.mu.Unlock()
 	go f.serve(c)
-	return &fakeConn{Conn: client, remote: remote}, nil
-}
-
-func (c *fakeConn) say(format string, args ...any) {
-	c.out.Lock()
-	defer c.out.Unlock()
-	_, _ = fmt.Fprintf(c.Conn, format, args...)
+	return farConn{Conn: client, remote: remote}, nil
 }
 
 func (f *fakeServer) serve(c *fakeConn) {
-	defer c.Close()
+	defer c.hangUp()
 	f.mu.Lock()
 	silent, info := f.silent, f.info
 	f.mu.Unlock()
@@ -119,10 +168,10 @@ func (f *fakeServer) answer(c *fakeConn, line string) bool {
 	switch word, rest, _ := strings.Cut(line, " "); word {
 	case "PING":
 		c.say("PONG\r\n")
-		return !farewell || len(c.sids) == 0
+		return !farewell || c.sid() == ""
 	case "SUB":
 		fields := strings.Fields(rest)
-		c.sids = append(c.sids, fields[len(fields)-1])
+		c.subscribed(fields[len(fields)-1])
 		if deny != "" {
 			c.say("-ERR '%s'\r\n", deny)
 		}
@@ -143,7 +192,7 @@ func (f *fakeServer) send(id string, from, n int) {
 	var all []byte
 	for i := range n {
 		beat := fmt.Sprintf(`{"session_id":%q,"state":"running","uptime_secs":%d,"credits_remaining":null,"current_task":null}`, id, from+i)
-		all = fmt.Appendf(all, "MSG agent.liveness.%s %s %d\r\n%s\r\n", id, c.sids[len(c.sids)-1], len(beat), beat)
+		all = fmt.Appendf(all, "MSG agent.liveness.%s %s %d\r\n%s\r\n", id, c.sid(), len(beat), beat)
 	}
 	c.say("%s", all)
 }
@@ -237,7 +286,7 @@ func simulate(t *testing.T, prepare func(*fakeServer, *Options, *Bus), run func(
 		conns := slices.Clone(f.conns)
 		f.mu.Unlock()
 		for _, c := range conns {
-			_ = c.Close()
+			c.hangUp()
 		}
 	})
 }
