@@ -58,6 +58,7 @@ func lookActions() []action {
 		{name: "pane", keys: "d", in: inLists, group: "look", help: "detail pane on and off", do: (*Model).togglePane},
 		{name: "freeze", keys: "Z", in: inLists, group: "look", help: "freeze the table; the header goes on", do: (*Model).toggleFreeze},
 		{name: "copy", keys: "c", in: inLists | inWhy, group: "look", foot: "copy id", help: "copy the session id; it is shown as well", off: needsSession, do: (*Model).copyID},
+		{name: "sources", in: inViews &^ inSources, group: "look", help: "how well each source is seen: addresses, sight, what was refused and dropped", off: needsFeed, do: func(m *Model) tea.Cmd { return m.openView(viewSources) }},
 		{name: "search-help", keys: "/", in: inHelp, group: "look", foot: "search", help: "search this help", do: (*Model).openHelpSearch},
 	}
 }

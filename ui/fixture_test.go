@@ -237,3 +237,15 @@ func massWindow() watchdog.Window {
 	}
 	return w
 }
+
+// sourcesWindow has something to say about each source.
+func sourcesWindow() watchdog.Window {
+	w := sickWindow()
+	w.Links[0].Refused[watchdog.RefusedID], w.Links[0].Refused[watchdog.RefusedJSON] = 3, 1
+	w.Links[0].LastRefusal, w.Links[0].LastRefusalID, w.Links[0].Fields, w.Links[0].Dropped = watchdog.RefusedJSON, "agent.liveness.x", 7, 12
+	w.Links[0].RTT, w.Links[0].Warning = 80*time.Millisecond, "no TLS"
+	w.Links[1] = downLink(watchdog.SourceRedis, 41*sec)
+	w.Self = watchdog.Self{Beats: 240_000, Coalesced: 12, Drops: 12, Shed: 5, Lag: 3 * sec, Score: 2, Suspended: 8 * time.Hour}
+	w.Fleet.LateBeats = 4
+	return w
+}

@@ -44,6 +44,7 @@ func frames() []struct {
 		{"blind", blindWindow(), prod, ""},
 		{"mass", massWindow(), prod, ""},
 		{"mass-why", massWindow(), prod, "i"},
+		{"sources", sourcesWindow(), prod, ": s o u r c e s enter"},
 		{"demo", sickWindow(), About{Name: "demo", Demo: true, Sweeper: "this screen"}, ""},
 		{"refused", emptyWindow(refusedLinks()...), About{Name: "local"}, ""},
 		{"connected", emptyWindow(upLink(watchdog.SourceNATS), refusedLinks()[1]), About{Name: "local"}, ""},

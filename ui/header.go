@@ -248,7 +248,7 @@ func (m *Model) linksLine() []segment {
 	}
 	m.linkSegments(add)
 	if d := m.window.Self; d.Score > 0 {
-		add(s.Suspect, lateText(&d), 2, 65)
+		add(s.Suspect, lateText(&d), 2, 85)
 	}
 	if n := m.window.Self.Shed; n > 0 {
 		add(s.Suspect, "shed "+count(n), 2, 55)

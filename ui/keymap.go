@@ -14,6 +14,7 @@ const (
 	inSessions scene = 1 << iota
 	inReplay         // sessions, shown from a recording
 	inWhy
+	inSources
 	inHelp
 	inFirstRun
 	inMenu // a list to choose from: sort, columns, contexts
@@ -22,13 +23,13 @@ const (
 	sceneEnd
 
 	inLists = inSessions | inReplay
-	inText  = inWhy | inHelp
+	inText  = inWhy | inSources | inHelp
 	inViews = inLists | inText | inFirstRun | inMenu
 	inInput = inPrompt | inPalette
 )
 
 var sceneNames = map[scene]string{
-	inSessions: "sessions", inReplay: "replay", inWhy: "why", inHelp: "help", inFirstRun: "first run",
+	inSessions: "sessions", inReplay: "replay", inWhy: "why", inSources: "sources", inHelp: "help", inFirstRun: "first run",
 	inMenu: "menu", inPrompt: "prompt", inPalette: "palette",
 }
 

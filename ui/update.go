@@ -266,7 +266,7 @@ func (m *Model) moveBy(n int) tea.Cmd {
 		m.menu.sel = min(max(m.menu.sel+n, 0), max(len(m.menu.items(m))-1, 0))
 	case inFirstRun:
 		m.first.sel = min(max(m.first.sel+n, 0), len(m.choices())-1)
-	case inWhy, inHelp:
+	case inWhy, inHelp, inSources:
 		m.text.move(n, m.bodyLines())
 	default:
 		m.table.move(n, m.bodyRows(), m.opt.Now())

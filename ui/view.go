@@ -123,8 +123,11 @@ type banner struct {
 
 func (m *Model) banners() []banner {
 	var out []banner
+	if m.opening.gen != 0 && m.feed != nil {
+		out = append(out, banner{m.styles.Wait, "opening " + m.opening.target.what() + "; " + m.keys.firstKey("undo") + " gives up"})
+	}
 	if m.firstRunShown() || !m.have {
-		return nil
+		return out
 	}
 	for i := range m.window.Groups {
 		g := &m.window.Groups[i]

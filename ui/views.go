@@ -13,6 +13,7 @@ const (
 	viewLogs
 	viewDumps
 	viewWhy
+	viewSources
 	viewHelp
 	viewMenu
 	viewCount
@@ -39,6 +40,7 @@ func allViews() []view {
 		{id: viewLogs, key: "5", name: "logs", help: "output of supervised sessions", off: later("the logs view is")},
 		{id: viewDumps, key: "6", name: "dumps", help: "stack dumps", off: later("the dump view is")},
 		{id: viewWhy, name: "why", help: "why a verdict was given", in: inWhy, draw: (*Model).drawWhy},
+		{id: viewSources, name: "sources", help: "how well each source is seen", in: inSources, draw: (*Model).drawSourcesView},
 		{id: viewHelp, name: "help", help: "keys and words", in: inHelp, draw: (*Model).drawHelp},
 		{id: viewMenu, name: "menu", help: "a list to choose from", in: inMenu, draw: (*Model).drawMenu},
 	}
