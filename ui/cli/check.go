@@ -35,7 +35,7 @@ type checkResult struct {
 // was asked for could be seen.
 func judgeCheck(w watchdog.Window, rules checkRules) checkResult {
 	r := checkResult{unknown: w.Fleet.ByVerdict[watchdog.Unknown], sight: sightOf(w.Links)}
-	held := heldMembers(w.Groups)
+	held := heldMembers(w)
 	for _, row := range w.Rows {
 		if slices.Contains(rules.failOn, row.Verdict) && !held[row.ID] {
 			r.failed = append(r.failed, row)
@@ -81,7 +81,7 @@ func (r *checkResult) judgeNumbers(w watchdog.Window, rules checkRules) {
 
 // judgeSight says what stands between us and a healthy answer.
 func (r *checkResult) judgeSight(w watchdog.Window) {
-	if w.Total > 0 && r.unknown == w.Fleet.Live && w.Fleet.Live > 0 {
+	if w.Fleet.Live > 0 && r.unknown == w.Fleet.Live {
 		r.untold = append(r.untold, "every live session is unknown: the sources that carried them are not seen")
 	}
 	for _, g := range w.Groups {
@@ -128,12 +128,21 @@ func limitsOf(w watchdog.Window, looked time.Duration) []string {
 // holds reports whether a correlated silence stops the settling now.
 func holds(g watchdog.Group) bool { return g.HeldFor != 0 }
 
-func heldMembers(groups []watchdog.Group) map[watchdog.ID]bool {
+// heldMembers are the sessions that fell silent together with many others: no
+// news of themselves while that is held. Of a large group a window names only
+// some; then everybody who is silent counts as one of them.
+func heldMembers(w watchdog.Window) map[watchdog.ID]bool {
 	held := make(map[watchdog.ID]bool)
-	for _, g := range groups {
-		if holds(g) {
-			for _, id := range g.Members {
-				held[id] = true
+	for _, g := range w.Groups {
+		if !holds(g) {
+			continue
+		}
+		for _, id := range g.Members {
+			held[id] = true
+		}
+		for _, row := range w.Rows {
+			if g.N > len(g.Members) && row.Verdict == watchdog.Silent {
+				held[row.ID] = true
 			}
 		}
 	}
