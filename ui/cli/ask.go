@@ -60,7 +60,10 @@ func (a *app) window(c *cobra.Command, q *asking, ask watchdog.Ask) (watchdog.Wi
 	a.warn(settings.Warnings)
 	ctx, stop := a.env.Interrupts(context.Background())
 	defer stop()
-	watching := newObserver(settings, observerOptions{clock: clock.System(), log: log, ping: true}).start()
+	watching, err := newObserver(settings, observerOptions{clock: clock.System(), log: log, ping: true}).start()
+	if err != nil {
+		return watchdog.Window{}, err
+	}
 	w, err := watching.collect(ctx, q.wait, ask)
 	if stopErr := watching.stop(); err == nil && stopErr != nil {
 		err = stopErr

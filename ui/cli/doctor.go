@@ -142,7 +142,11 @@ func (a *app) examineServers(found *findings, settings *config.Config, wait time
 	defer closeLog.Close()
 	ctx, stop := a.env.Interrupts(context.Background())
 	defer stop()
-	watching := newObserver(settings, observerOptions{clock: clock.System(), log: log, ping: true}).start()
+	watching, err := newObserver(settings, observerOptions{clock: clock.System(), log: log, ping: true}).start()
+	if err != nil {
+		found.add("servers", false, "%v", err)
+		return nil
+	}
 	w, err := watching.collect(ctx, wait, watchdog.Ask{})
 	if err = errors.Join(err, watching.stop()); err != nil {
 		return err

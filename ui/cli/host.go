@@ -67,7 +67,7 @@ func (h *host) openConfigured(t ui.Target) (ui.Feed, error) {
 	if err := settings.ReadSecrets(); err != nil {
 		return nil, err
 	}
-	return h.watch(settings, ui.About{Name: nameOf(settings), ReadOnly: settings.ReadOnly}), nil
+	return h.watch(settings, ui.About{Name: nameOf(settings), ReadOnly: settings.ReadOnly})
 }
 
 // nameOf is how the header calls what the configuration names.
@@ -88,7 +88,7 @@ func (h *host) openDemo(t ui.Target) (ui.Feed, error) {
 		_ = fleet.Close() // the first fault is the one to tell
 		return nil, err
 	}
-	return h.watch(settings, ui.About{Name: "demo", Demo: true}, func() { _ = fleet.Close() }), nil
+	return h.watch(settings, ui.About{Name: "demo", Demo: true}, func() { _ = fleet.Close() })
 }
 
 // demoSettings watch a demo by its own policy and by nothing that the user set.
@@ -113,7 +113,7 @@ func (h *host) openBus() (ui.Feed, error) {
 		servers.close()
 		return nil, err
 	}
-	return h.watch(settings, ui.About{Name: "bus", ReadOnly: settings.ReadOnly}, servers.close), nil
+	return h.watch(settings, ui.About{Name: "bus", ReadOnly: settings.ReadOnly}, servers.close)
 }
 
 // bareSettings are the defaults, pointed at two servers.
@@ -128,8 +128,15 @@ func bareSettings(origin, natsURL, redisURL string) (*config.Config, error) {
 	})
 }
 
-// watch attaches an observer. What behind holds is ended after it.
-func (h *host) watch(settings *config.Config, about ui.About, behind ...func()) ui.Feed {
-	watching := newObserver(settings, observerOptions{clock: clock.System(), log: h.log, ping: true, spawn: h.spawn})
-	return &engineFeed{watching: watching.start(), about: about, behind: behind}
+// watch attaches an observer. What behind holds is ended after it, or at once if
+// there is an error.
+func (h *host) watch(settings *config.Config, about ui.About, behind ...func()) (ui.Feed, error) {
+	watching, err := newObserver(settings, observerOptions{clock: clock.System(), log: h.log, ping: true, spawn: h.spawn}).start()
+	if err != nil {
+		for _, end := range behind {
+			end()
+		}
+		return nil, err
+	}
+	return &engineFeed{watching: watching, about: about, behind: behind}, nil
 }

@@ -136,18 +136,6 @@ func (o *observer) retry() {
 	}
 }
 
-// run feeds and drives the engine until ctx ends, and leaves nothing behind.
-func (o *observer) run(ctx context.Context) error {
-	defer o.close()
-	if err := o.open(); err != nil {
-		return misconfigured(err)
-	}
-	if err := o.engine.Run(ctx); err != nil && ctx.Err() == nil {
-		return fault(err)
-	}
-	return nil
-}
-
 // started is an observer that runs.
 type started struct {
 	*observer
@@ -156,16 +144,23 @@ type started struct {
 	err    error // once done is closed
 }
 
-// start runs the observer until stop. The given context does not end it: it
-// belongs to the opening, the observer to whoever stops it.
-func (o *observer) start() *started {
+// start opens the sources and runs everything until stop. Its error says which
+// setting is wrong; then nothing runs.
+func (o *observer) start() (*started, error) {
+	if err := o.open(); err != nil {
+		o.close()
+		return nil, misconfigured(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &started{observer: o, cancel: cancel, done: make(chan struct{})}
 	o.spawn(func() {
 		defer close(s.done)
-		s.err = o.run(ctx)
+		defer o.close()
+		if err := o.engine.Run(ctx); err != nil && ctx.Err() == nil {
+			s.err = fault(err)
+		}
 	})
-	return s
+	return s, nil
 }
 
 // stop ends it and waits until everything behind it has ended.

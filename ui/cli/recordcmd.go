@@ -72,34 +72,34 @@ func (a *app) record(c *cobra.Command, f *flags, path string, length time.Durati
 	if err != nil {
 		return badNews(err)
 	}
-	watching := newObserver(settings, observerOptions{clock: clock, log: log, tap: recorder, ping: true}).start()
+	watching, err := newObserver(settings, observerOptions{clock: clock, log: log, tap: recorder, ping: true}).start()
+	if err != nil {
+		return errors.Join(err, recorder.Close())
+	}
 	a.note("recording to %s; interrupt to end it", path)
-	err = a.await(ctx, watching, recorder)
-	err = errors.Join(err, watching.stop(), recorder.Close())
+	awaitEnd(ctx, watching, recorder)
+	err = errors.Join(watching.stop(), recorder.Close())
 	stats := recorder.Stats()
 	a.note("recorded %s and %s, %d bytes", count(int(stats.Beats), "beat"), count(int(stats.Events), "event"), stats.Bytes)
 	if err != nil {
-		if code, _ := codeOf(err); code == exitMisconfig {
-			return err
-		}
 		return badNews(err)
 	}
 	return nil
 }
 
-// await returns when ctx, the observer or the recorder ends.
-func (a *app) await(ctx context.Context, watching *started, recorder *recording.Recorder) error {
+// awaitEnd returns when ctx, the observer or the recorder ends.
+func awaitEnd(ctx context.Context, watching *started, recorder *recording.Recorder) {
 	step := time.NewTicker(recordStep)
 	defer step.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-watching.done:
-			return nil // stop tells why
+			return // stop tells why
 		case <-step.C:
-			if err := recorder.Stats().Err; err != nil {
-				return nil // Close tells it
+			if recorder.Stats().Err != nil {
+				return // Close tells it
 			}
 		}
 	}

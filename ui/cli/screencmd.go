@@ -117,7 +117,10 @@ func (a *app) listDemo(t ui.Target, json bool) error {
 		return badNews(err)
 	}
 	a.note("DEMO: simulated agents; listing them after %s", spell(demoStory))
-	watching := newObserver(settings, observerOptions{clock: clock.System(), log: discard(), ping: true}).start()
+	watching, err := newObserver(settings, observerOptions{clock: clock.System(), log: discard(), ping: true}).start()
+	if err != nil {
+		return err
+	}
 	w, err := watching.collect(ctx, demoStory, everything())
 	if err = errors.Join(err, watching.stop()); err != nil {
 		return err
