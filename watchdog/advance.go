@@ -36,6 +36,9 @@ func (t *Tracker) apply(ev Event) {
 			s.lastTrip = e.At
 			s.link.RTT, s.link.Keys = e.At-e.Sent, e.Keys
 		}
+		if e.Sent > s.heard {
+			s.heard, t.proofs = e.Sent, true
+		}
 		t.updateSight(max(t.now.Mono, e.At))
 	case Denied:
 		s := t.configure(e.Source)
@@ -173,6 +176,11 @@ func (t *Tracker) advance(now Instant, late time.Duration) {
 		t.changes++
 	}
 	t.wheel.advance(uint32(max(now.Mono-t.epoch.Mono, 0)/tickLength), t.fire)
+	if t.proofs {
+		t.proofs = false
+		t.unparks = append(t.unparks, t.unproven...)
+		t.unproven = t.unproven[:0]
+	}
 	t.takeUnparked()
 }
 
@@ -216,6 +224,7 @@ func (t *Tracker) takeUnparked() {
 	for _, rec := range t.unparks[:n] {
 		r := t.store.at(rec)
 		if r.birth != 0 {
+			r.parked = 0
 			t.look(rec, r, t.now.Mono, false)
 		}
 	}
@@ -232,21 +241,27 @@ func (t *Tracker) look(n uint32, r *record, now time.Duration, first bool) {
 	th := t.thresholdsOf(r, sd)
 	v := t.view()
 	d := decide(&f, &th, &v, now)
-	if d.verdict == Unknown {
+	blind := d.verdict == Unknown
+	if blind {
 		// The lens shows it, from the blindness itself. The session's own verdict
 		// goes on underneath: no deadline comes while blind, and those that came
 		// before stand.
-		if r.parked != r.carried {
-			r.parked = r.carried
-			t.parked[r.carried] = append(t.parked[r.carried], n)
-		}
-		t.setVerdict(n, r, decideSighted(&f, &th, &v, now), now, first)
+		d = decideSighted(&f, &th, &v, now)
+		d.blind = r.carried
+	}
+	if d.blind != 0 && r.parked != d.blind {
+		t.parked[d.blind] = append(t.parked[d.blind], n)
+	}
+	r.parked = d.blind
+	t.setVerdict(n, r, d, now, first)
+	if blind {
 		return
 	}
-	r.parked = 0
-	t.setVerdict(n, r, d, now, first)
 	if r.flags &^= flagExtended; t.extended(&f) {
 		r.flags |= flagExtended
+	}
+	if d.unproven {
+		t.unproven = append(t.unproven, n)
 	}
 	if t.health.score > 0 {
 		d.next = min(d.next, now+healthStep) // a better score brings it forward

@@ -9,7 +9,10 @@ import (
 // applyBeat takes in one beat.
 func (t *Tracker) applyBeat(b *Beat) {
 	t.now.Mono = max(t.now.Mono, b.Received)
-	t.configure(b.Source)
+	s := t.configure(b.Source)
+	if b.AgeKind == AgeExact && b.Received > s.heard {
+		s.heard, t.proofs = b.Received, true
+	}
 	n, known := t.store.find(b.ID)
 	if !known {
 		var ok bool
@@ -18,7 +21,7 @@ func (t *Tracker) applyBeat(b *Beat) {
 		}
 	}
 	t.beats++
-	t.sights[b.Source].link.Beats++
+	s.link.Beats++
 	r := t.store.at(n)
 	recheck := !known
 	if known {

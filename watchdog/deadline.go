@@ -84,23 +84,31 @@ func (b *Blindness) Touches(since time.Duration) bool {
 // Extension is by how much a deadline that counts from since moves: the blind
 // time after since, plus one grace for each run of spells. Spells that follow
 // each other within one grace are one run, so that a flapping link does not
-// renew its grace for ever.
-func (b *Blindness) Extension(since, now, grace time.Duration) time.Duration {
-	first := sort.Search(len(b.spells), func(i int) bool {
-		return b.spells[i].To > since || (b.open && i == len(b.spells)-1)
-	})
+// renew its grace for ever. A spell counts once it is over: until then Clock
+// stands still instead.
+func (b *Blindness) Extension(since, grace time.Duration) time.Duration {
+	over := b.spells
+	if b.open {
+		over = over[:len(over)-1]
+	}
+	first := sort.Search(len(over), func(i int) bool { return over[i].To > since })
 	var total time.Duration
-	for i := first; i < len(b.spells); i++ {
-		s := b.spells[i]
-		if b.open && i == len(b.spells)-1 {
-			s.To = max(now, s.From)
-		}
-		total += max(s.To-max(s.From, since), 0)
-		if i == first || s.From-b.spells[i-1].To >= grace {
+	for i := first; i < len(over); i++ {
+		total += over[i].To - max(over[i].From, since)
+		if i == first || over[i].From-over[i-1].To >= grace {
 			total += grace
 		}
 	}
 	return total
+}
+
+// Clock is the time that deadlines are held against: now, or, while blind, the
+// moment at which the blindness began.
+func (b *Blindness) Clock(now time.Duration) time.Duration {
+	if b.open {
+		return min(now, b.Since())
+	}
+	return now
 }
 
 // sightMasks holds one Blindness for each set of sources: a session is blind

@@ -259,30 +259,34 @@ func TestProgressOf(t *testing.T) {
 func TestExtension(t *testing.T) {
 	const s = time.Second
 	for _, c := range []struct {
-		name       string
-		spells     []Spell
-		since, now time.Duration
-		want       time.Duration
+		name   string
+		spells []Spell
+		since  time.Duration
+		want   time.Duration
 	}{
-		{"nothing", nil, 0, 100 * s, 0},
-		{"one spell and one grace", []Spell{{10 * s, 20 * s}}, 0, 100 * s, 40 * s},
-		{"before since", []Spell{{10 * s, 20 * s}}, 20 * s, 100 * s, 0},
-		{"since inside", []Spell{{10 * s, 20 * s}}, 15 * s, 100 * s, 35 * s},
-		{"two within one grace share it", []Spell{{10 * s, 20 * s}, {40 * s, 45 * s}}, 0, 100 * s, 45 * s},
-		{"two far apart do not", []Spell{{10 * s, 20 * s}, {60 * s, 65 * s}}, 0, 100 * s, 75 * s},
-		{"a suspend has no length", []Spell{{10 * s, 10 * s}}, 0, 100 * s, 30 * s},
+		{"nothing", nil, 0, 0},
+		{"one spell and one grace", []Spell{{10 * s, 20 * s}}, 0, 40 * s},
+		{"before since", []Spell{{10 * s, 20 * s}}, 20 * s, 0},
+		{"since inside", []Spell{{10 * s, 20 * s}}, 15 * s, 35 * s},
+		{"two within one grace share it", []Spell{{10 * s, 20 * s}, {40 * s, 45 * s}}, 0, 45 * s},
+		{"two far apart do not", []Spell{{10 * s, 20 * s}, {60 * s, 65 * s}}, 0, 75 * s},
+		{"a suspend has no length", []Spell{{10 * s, 10 * s}}, 0, 30 * s},
 	} {
 		var b Blindness
 		for _, sp := range c.spells {
 			b.Add(sp.From, sp.To)
 		}
-		if got := b.Extension(c.since, c.now, 30*s); got != c.want {
+		if got := b.Extension(c.since, 30*s); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 	var b Blindness
 	b.Begin(10 * s)
-	if got := b.Extension(0, 25*s, 30*s); got != 45*s {
-		t.Errorf("open spell: %v", got)
+	if got, clock := b.Extension(0, 30*s), b.Clock(25*s); got != 0 || clock != 10*s {
+		t.Errorf("an open spell moved a deadline by %v; the clock stands at %v", got, clock)
+	}
+	b.End(30 * s)
+	if got, clock := b.Extension(0, 30*s), b.Clock(35*s); got != 50*s || clock != 35*s {
+		t.Errorf("a spell that is over moved a deadline by %v; the clock stands at %v", got, clock)
 	}
 }

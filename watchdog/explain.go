@@ -138,7 +138,7 @@ func silentText(f *Facts, th *Thresholds, v *View, now time.Duration) string {
 	case v.Sweeper == "":
 		return text + "; nobody sweeps"
 	}
-	return text + "; lost in " + FormatAge(lostAt(f, th, v, now)-now)
+	return text + "; lost in " + FormatAge(lostAt(f, th, v)-now)
 }
 
 func disputeText(f *Facts, now time.Duration) string {
@@ -231,13 +231,13 @@ func forecasts(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration
 		if d.rule == rulePublisherStalled {
 			return []Forecast{{Running, -1, "the publisher says running"}}
 		}
-		return []Forecast{{Silent, in(silentAt(f, th, v, now)), nothing}, {Running, -1, "work is seen"}}
+		return []Forecast{{Silent, in(silentAt(f, th, v)), nothing}, {Running, -1, "work is seen"}}
 	case Disputed:
-		return []Forecast{{Silent, in(silentAt(f, th, v, now)), nothing}, {Running, -1, "both sources agree again"}}
+		return []Forecast{{Silent, in(silentAt(f, th, v)), nothing}, {Running, -1, "both sources agree again"}}
 	case Waiting:
-		end := f.WaitSince + waitLimit(f, th) + v.extension(f.Carried, f.WaitSince, now, th.Interval)
+		end := f.WaitSince + waitLimit(f, th) + v.extension(f.Carried, f.WaitSince, th.Interval)
 		return []Forecast{
-			{Silent, in(silentAt(f, th, v, now)), nothing},
+			{Silent, in(silentAt(f, th, v)), nothing},
 			{Stalled, in(end + v.stretch(th.StallTimeout)), "the wait does not end"},
 			{Running, -1, "the wait ends"},
 		}
@@ -255,7 +255,7 @@ func lostForecast(f *Facts, th *Thresholds, v *View, now time.Duration) []Foreca
 	if !th.CadenceKnown() {
 		return []Forecast{{Silent, -1, "nothing arrives; with unknown cadence it is never lost by itself"}}
 	}
-	in := max(lostAt(f, th, v, now)-now, 0)
+	in := max(lostAt(f, th, v)-now, 0)
 	if v.Sweeper == "" {
 		return []Forecast{{Lost, in, "a sweeper runs; nobody sweeps now"}}
 	}
@@ -263,18 +263,16 @@ func lostForecast(f *Facts, th *Thresholds, v *View, now time.Duration) []Foreca
 }
 
 func runningForecast(f *Facts, th *Thresholds, v *View, now time.Duration) []Forecast {
-	out := []Forecast{{Silent, max(silentAt(f, th, v, now)-now, 0), "no beat arrives"}}
+	out := []Forecast{{Silent, max(silentAt(f, th, v)-now, 0), "no beat arrives"}}
 	switch {
 	case f.WorkKnown:
-		out = append(out, Forecast{Stalled, max(workDeadline(f, th, v, now)-now, 0), "beats arrive without work"})
+		out = append(out, Forecast{Stalled, max(workDeadline(f, th, v)-now, 0), "beats arrive without work"})
 	case f.Shown && f.State == StateRunning && th.Quiet != QuietIgnore:
-		from := max(f.LastChange, f.FirstSeen)
-		at := from + v.stretch(th.StallTimeout) + v.extension(f.Carried, from, now, th.Interval)
 		verdict := Quiet
 		if th.Quiet == QuietStalled {
 			verdict = Stalled
 		}
-		out = append(out, Forecast{verdict, max(at-now, 0), "beats arrive and nothing visible changes"})
+		out = append(out, Forecast{verdict, max(quietAt(f, th, v)-now, 0), "beats arrive and nothing visible changes"})
 	}
 	return out
 }

@@ -70,6 +70,7 @@ type View struct {
 	Sighted   SourceSet
 	Blindness func(SourceSet) *Blindness
 	StoreAt   [sourceCount]time.Duration // last reconnect, restart or change of topology; never
+	Heard     [sourceCount]time.Duration // up to when each source is proven to have told us all; never
 	Score     int                        // self-health; deadlines x (1 + Score)
 	Sweeper   string                     // who settles; empty nobody
 
@@ -84,8 +85,20 @@ func (v *View) blindness(set SourceSet) *Blindness {
 }
 
 // extension is by how much blindness moves a deadline that counts from since.
-func (v *View) extension(set SourceSet, since, now, grace time.Duration) time.Duration {
-	return v.blindness(set).Extension(since, now, grace)
+func (v *View) extension(set SourceSet, since, grace time.Duration) time.Duration {
+	return v.blindness(set).Extension(since, grace)
+}
+
+// proven reports whether a source of set is proven to have told us all up to
+// at. A deadline that has passed on our clock accuses nobody before that: the
+// link may be down already without our having noticed.
+func (v *View) proven(set SourceSet, at time.Duration) bool {
+	for src, heard := range v.Heard {
+		if set.Has(Source(src)) && heard >= at {
+			return true
+		}
+	}
+	return set == 0
 }
 
 func (v *View) stretch(d time.Duration) time.Duration { return d * time.Duration(1+v.Score) }

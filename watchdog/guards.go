@@ -9,6 +9,7 @@ const (
 	guardOrder                        // an older beat does not overwrite a newer one
 	guardSight                        // blindness moves deadlines
 	guardBrake                        // correlated silence is held
+	guardProof                        // a deadline accuses only once the source has proven itself after it
 	guardReopen                       // only a newer beat, and only at once, takes an end back
 )
 

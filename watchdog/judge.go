@@ -60,6 +60,8 @@ type decision struct {
 	since     time.Duration // Mono at which the verdict began; never: when it was noticed
 	next      time.Duration // Mono at which it must be looked at again if nothing arrives; forever
 	threshold time.Duration
+	unproven  bool      // a deadline has passed, and waits for a source to prove that it still tells us all
+	blind     SourceSet // a deadline waits for the sight of these; 0 none
 }
 
 // Judge gives the verdict on a session and the evidence for it, from facts and
@@ -131,53 +133,74 @@ func decideSighted(f *Facts, th *Thresholds, v *View, now time.Duration) decisio
 	if f.State == StateStalled {
 		return decision{verdict: Stalled, rule: rulePublisherStalled, since: f.StateSince, next: forever, threshold: th.StallTimeout}
 	}
-	next := forever
-	later := func(at time.Duration) { next = min(next, at) }
+	p := pending{next: forever}
+	d := decideDue(f, th, v, now, func(set SourceSet, at time.Duration) bool { return p.due(v, set, at, now) })
+	d.next, d.unproven, d.blind = p.next, p.unproven, p.blind
+	return d
+}
 
-	silent := silentAt(f, th, v, now)
-	if now >= silent {
+// pending gathers what a decision waits for.
+type pending struct {
+	next     time.Duration
+	unproven bool
+	blind    SourceSet
+}
+
+// due reports whether the deadline at, which rests on the sight of set, has
+// passed; if not it notes what it waits for. An empty set rests on none.
+func (p *pending) due(v *View, set SourceSet, at, now time.Duration) bool {
+	b := v.blindness(set)
+	switch {
+	case b.Clock(now) >= at:
+		if !v.proven(set, at) {
+			p.unproven = true
+			return false
+		}
+		return true
+	case b.Open():
+		p.blind = set
+	default:
+		p.next = min(p.next, at)
+	}
+	return false
+}
+
+// decideDue covers the rows that rest on deadlines. due reports whether one has
+// passed, and is told of every one that has not.
+func decideDue(f *Facts, th *Thresholds, v *View, now time.Duration, due func(SourceSet, time.Duration) bool) decision {
+	if silent := silentAt(f, th, v); due(f.Carried, silent) {
 		return decision{verdict: Silent, rule: ruleBeatsMissed, since: silent, next: forever, threshold: silent - f.LastBeat}
 	}
-	later(silent)
-	if f.Carried == SourceRedis.Set() && f.KeyPolls >= 2 {
-		if at := absenceCounts(v, th); now < at {
-			later(at)
-		} else {
-			return decision{verdict: Silent, rule: ruleKeyGone, since: f.KeyGoneAt, next: forever}
-		}
+	if f.Carried == SourceRedis.Set() && f.KeyPolls >= 2 && due(f.Carried, absenceCounts(v, th)) {
+		return decision{verdict: Silent, rule: ruleKeyGone, since: f.KeyGoneAt, next: forever}
 	}
-	if d, ok := decideWait(f, th, v, now, later); ok {
-		d.next = min(d.next, next)
+	if d, ok := decideWait(f, th, v, now, due); ok {
 		return d
 	}
 	if f.WorkKnown {
-		at := workDeadline(f, th, v, now)
-		if now >= at {
-			return decision{verdict: Stalled, rule: ruleWorkStalled, since: at, next: next, threshold: th.StallTimeout}
+		if at := workDeadline(f, th, v); due(f.Carried, at) {
+			return decision{verdict: Stalled, rule: ruleWorkStalled, since: at, next: forever, threshold: th.StallTimeout}
 		}
-		later(at)
 	}
-	if d, ok := decideDispute(f, th, v, now, later); ok {
-		d.next = min(d.next, next)
+	if d, ok := decideDispute(f, th, v, now, due); ok {
 		return d
 	}
-	if d, ok := decideQuiet(f, th, v, now, later); ok {
-		d.next = min(d.next, next)
+	if d, ok := decideQuiet(f, th, v, now, due); ok {
 		return d
 	}
-	return decision{verdict: Running, rule: ruleRunning, since: never, next: next}
+	return decision{verdict: Running, rule: ruleRunning, since: never, next: forever}
 }
 
 // silentAt is the Mono at which a session becomes silent if nothing arrives.
-func silentAt(f *Facts, th *Thresholds, v *View, now time.Duration) time.Duration {
+func silentAt(f *Facts, th *Thresholds, v *View) time.Duration {
 	after := v.stretch(silentAfter(th.Interval, th.SilentAfterMissed))
-	return f.LastBeat + after + v.extension(f.Carried, f.LastBeat, now, th.Interval)
+	return f.LastBeat + after + v.extension(f.Carried, f.LastBeat, th.Interval)
 }
 
 // lostAt is the Mono at which a generation may be settled as lost.
-func lostAt(f *Facts, th *Thresholds, v *View, now time.Duration) time.Duration {
+func lostAt(f *Facts, th *Thresholds, v *View) time.Duration {
 	grace := max(th.Interval, th.RedisTTL)
-	return f.LastBeat + v.stretch(lostAfter(th.Policy, th.Interval)) + v.extension(f.Carried, f.LastBeat, now, grace)
+	return f.LastBeat + v.stretch(lostAfter(th.Policy, th.Interval)) + v.extension(f.Carried, f.LastBeat, grace)
 }
 
 // absenceCounts is when the absence of a key means something again: one
@@ -200,22 +223,20 @@ func waitLimit(f *Facts, th *Thresholds) time.Duration {
 
 // decideWait: inside its maximum, overdue past it, and stalled once the stall
 // clock, which starts at the maximum's end, has run.
-func decideWait(f *Facts, th *Thresholds, v *View, now time.Duration, later func(time.Duration)) (decision, bool) {
+func decideWait(f *Facts, th *Thresholds, v *View, now time.Duration, due func(SourceSet, time.Duration) bool) (decision, bool) {
 	if f.Waiting == WaitNone {
 		return decision{}, false
 	}
 	limit := waitLimit(f, th)
-	end := f.WaitSince + limit + v.extension(f.Carried, f.WaitSince, now, th.Interval)
+	end := f.WaitSince + limit + v.extension(f.Carried, f.WaitSince, th.Interval)
 	stalled := end + v.stretch(th.StallTimeout)
-	switch {
-	case now < end:
-		later(end)
-		if human := f.WaitSince + HumanWaitAttention; f.Waiting == WaitHuman && now < human {
-			later(human)
-		}
+	if f.Waiting == WaitHuman {
+		due(0, f.WaitSince+HumanWaitAttention) // its rank changes then
+	}
+	if !due(f.Carried, end) {
 		return decision{verdict: Waiting, rule: ruleWaiting, since: f.WaitSince, next: forever, threshold: limit}, true
-	case now < stalled:
-		later(stalled)
+	}
+	if !due(f.Carried, stalled) {
 		return decision{verdict: Waiting, rule: ruleOverdue, since: f.WaitSince, next: forever, threshold: limit}, true
 	}
 	return decision{verdict: Stalled, rule: ruleWaitOver, since: stalled, next: forever, threshold: th.StallTimeout}, true
@@ -223,12 +244,12 @@ func decideWait(f *Facts, th *Thresholds, v *View, now time.Duration, later func
 
 // workDeadline is when the stall clock runs out. The beat itself said how old
 // the work was, so only blindness after the beat moves it.
-func workDeadline(f *Facts, th *Thresholds, v *View, now time.Duration) time.Duration {
-	return f.LastWork + v.stretch(th.StallTimeout) + v.extension(f.Carried, f.LastBeat, now, th.Interval)
+func workDeadline(f *Facts, th *Thresholds, v *View) time.Duration {
+	return f.LastWork + v.stretch(th.StallTimeout) + v.extension(f.Carried, f.LastBeat, th.Interval)
 }
 
 // decideDispute compares what the sources say of the same generation.
-func decideDispute(f *Facts, th *Thresholds, v *View, now time.Duration, later func(time.Duration)) (decision, bool) {
+func decideDispute(f *Facts, th *Thresholds, v *View, now time.Duration, due func(SourceSet, time.Duration) bool) (decision, bool) {
 	if f.Terminal.Foreign {
 		return decision{verdict: Disputed, rule: ruleForeignTerminal, since: f.Terminal.At, next: forever}, true
 	}
@@ -238,10 +259,9 @@ func decideDispute(f *Facts, th *Thresholds, v *View, now time.Duration, later f
 		if v.Sighted&both != both {
 			at = max(at, now+th.Interval) // cannot tell now
 		}
-		if now >= at {
+		if due(0, at) {
 			return decision{verdict: Disputed, rule: ruleKeyDisputed, since: f.KeyGoneAt, next: forever}, true
 		}
-		later(at)
 	}
 	for _, src := range [...]Source{SourceNATS, SourceRedis} {
 		if !f.Carried.Has(src) || f.LastBy[src] == never || f.LastBy[src] == f.LastBeat {
@@ -251,25 +271,28 @@ func decideDispute(f *Facts, th *Thresholds, v *View, now time.Duration, later f
 			continue // the row above judges a key that went
 		}
 		after := v.stretch(silentAfter(th.Interval, th.SilentAfterMissed))
-		at := f.LastBy[src] + after + v.extension(src.Set(), f.LastBy[src], now, th.Interval)
-		if now >= at {
+		at := f.LastBy[src] + after + v.extension(src.Set(), f.LastBy[src], th.Interval)
+		if due(src.Set(), at) {
 			return decision{verdict: Disputed, rule: ruleBusDisputed, since: at, next: forever, threshold: after}, true
 		}
-		later(at)
 	}
 	return decision{}, false
 }
 
+// quietAt is when a session becomes quiet if nothing visible changes.
+func quietAt(f *Facts, th *Thresholds, v *View) time.Duration {
+	from := max(f.LastChange, f.FirstSeen)
+	return from + v.stretch(th.StallTimeout) + v.extension(f.Carried, from, th.Interval)
+}
+
 // decideQuiet: a publisher without a WORK clock says running, and nothing that
 // can be seen changed. Free-text states are judged by their beats alone.
-func decideQuiet(f *Facts, th *Thresholds, v *View, now time.Duration, later func(time.Duration)) (decision, bool) {
+func decideQuiet(f *Facts, th *Thresholds, v *View, now time.Duration, due func(SourceSet, time.Duration) bool) (decision, bool) {
 	if f.WorkKnown || !f.Shown || f.State != StateRunning || th.Quiet == QuietIgnore {
 		return decision{}, false
 	}
-	from := max(f.LastChange, f.FirstSeen)
-	at := from + v.stretch(th.StallTimeout) + v.extension(f.Carried, from, now, th.Interval)
-	if now < at {
-		later(at)
+	at := quietAt(f, th, v)
+	if !due(f.Carried, at) {
 		return decision{}, false
 	}
 	d := decision{verdict: Quiet, rule: ruleQuiet, since: at, next: forever, threshold: th.StallTimeout}

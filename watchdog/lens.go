@@ -462,7 +462,7 @@ func (t *Tracker) groupShown(g *group, now time.Duration) Group {
 // shared names what all members of a group have in common.
 func (t *Tracker) shared(g *group) string {
 	host, carried := "", SourceSet(0)
-	first := true
+	first, same := true, true
 	for n := range g.members {
 		r := t.store.at(n)
 		h := ""
@@ -473,12 +473,15 @@ func (t *Tracker) shared(g *group) string {
 			host, carried, first = h, r.carried, false
 			continue
 		}
+		same = same && host == h
 		host = commonPrefix(host, h)
 		if carried != r.carried {
 			carried = 0
 		}
 	}
 	switch {
+	case same && host != "":
+		return "all on host " + host
 	case len(host) >= 2:
 		return "all on hosts " + host + "*"
 	case carried == SourceNATS.Set():

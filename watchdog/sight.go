@@ -13,7 +13,8 @@ type sight struct {
 	link       Link
 	nextTry    time.Duration // Mono; 0 none
 
-	lastTrip  time.Duration // Mono; negative never
+	lastTrip  time.Duration // Mono of the last answer; negative never
+	heard     time.Duration // Mono up to which it is proven to have told us all; never
 	denied    string
 	deniedAt  time.Duration
 	dropUntil time.Duration // blind until then because we lost messages
@@ -25,7 +26,7 @@ type sight struct {
 	reason  string
 }
 
-func newSight() sight { return sight{lastTrip: -1, storeAt: -1} }
+func newSight() sight { return sight{lastTrip: -1, storeAt: -1, heard: never} }
 
 // judge decides sight from its proofs: since is when the present state began,
 // which for blindness is the last proof of sight.

@@ -14,16 +14,17 @@ var seeds = flag.Int("seeds", 60, "seeds of the simulation")
 // world is the truth that the tracker must not contradict: agents, links and
 // clocks, moved by a seed.
 type world struct {
-	rng   *rand.Rand
-	tr    *Tracker
-	now   Instant
-	wall  bool // wall clock jumps
-	up    [2]bool
-	trip  [2]time.Duration // last answered trip by the world's own books
-	agent []*simAgent
-	late  []Beat // delayed by the proxy, delivered later
-	log   []string
-	sized bool // more silences than a group needs came together
+	rng       *rand.Rand
+	tr        *Tracker
+	now       Instant
+	wall      bool // wall clock jumps
+	up        [2]bool
+	trip      [2]time.Duration // last answered trip by the world's own books
+	agent     []*simAgent
+	late      []Beat // delayed by the proxy, delivered later
+	log       []string
+	downSince time.Duration // both links are truly down; never
+	accused   map[ID]Verdict
 }
 
 type simAgent struct {
@@ -46,7 +47,7 @@ type simAgent struct {
 }
 
 func newWorld(seed uint64, without guards, wall bool) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), wall: wall, up: [2]bool{true, true}}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), wall: wall, up: [2]bool{true, true}, downSince: never}
 	w.now = Instant{Mono: time.Second, Boot: time.Second, Wall: 1_800_000_000e9}
 	w.tr = NewTracker(Policy{BrakeHold: 2 * time.Minute}, w.now)
 	w.tr.without = without
@@ -96,6 +97,9 @@ func (w *world) step() {
 	if w.wall && w.now.Mono%(17*time.Second) == 0 {
 		w.now.Wall += int64(4*365*24*time.Hour) - int64(w.now.Mono%11)*int64(365*24*time.Hour)
 	}
+	if w.rng.IntN(1000) == 0 { // the network goes
+		w.up = [2]bool{}
+	}
 	for s := range w.up {
 		if w.rng.IntN(400) == 0 {
 			w.up[s] = !w.up[s]
@@ -114,6 +118,11 @@ func (w *world) step() {
 		w.live(a)
 	}
 	w.deliverLate()
+	if w.up[0] || w.up[1] {
+		w.downSince = never
+	} else if w.downSince == never {
+		w.downSince = w.now.Mono
+	}
 	w.tr.Advance(w.now)
 	for _, a := range w.agent {
 		if w.sighted() {
@@ -129,7 +138,7 @@ func (w *world) sighted() bool {
 
 func (w *world) live(a *simAgent) {
 	if !a.alive {
-		if a.zombie != never && w.now.Mono >= a.zombie {
+		if a.zombie != never && w.now.Mono >= a.zombie && w.up[SourceNATS] {
 			a.zombie = never
 			b := w.beat(a, "running")
 			b.Received = w.now.Mono
@@ -213,21 +222,32 @@ func (w *world) check() error {
 	if sum != win.Total || len(win.Rows) != win.Total {
 		return fmt.Errorf("7: %d counted, %d rows, %d known", sum, len(win.Rows), win.Total)
 	}
-	silent := 0
 	for _, row := range win.Rows {
-		if row.Verdict == Silent {
-			silent++
+		if err := w.checkRow(row); err != nil {
+			return err
 		}
 	}
-	for _, row := range win.Rows {
-		if err := w.checkRow(row, silent); err != nil {
-			return err
+	return w.checkAccusations(win.Rows)
+}
+
+// checkAccusations: while every link is truly down, noticed or not, nobody is
+// newly accused.
+func (w *world) checkAccusations(rows []Row) error {
+	before := w.accused
+	w.accused = map[ID]Verdict{}
+	for _, row := range rows {
+		if row.Verdict != Silent && row.Verdict != Disputed {
+			continue
+		}
+		w.accused[row.ID] = row.Verdict
+		if began := w.now.Mono - row.For; w.downSince != never && began > w.downSince+tickLength && before[row.ID] != row.Verdict {
+			return fmt.Errorf("1: %s became %v at %v (%s), the links are down since %v", row.ID, row.Verdict, began, row.Why, w.downSince)
 		}
 	}
 	return nil
 }
 
-func (w *world) checkRow(row Row, _ int) error {
+func (w *world) checkRow(row Row) error {
 	i := slices.IndexFunc(w.agent, func(a *simAgent) bool { return ID(a.id) == row.ID })
 	a := w.agent[i]
 	n, _ := w.tr.store.find([]byte(row.ID))
@@ -279,7 +299,6 @@ func (w *world) checkHeld(a *simAgent, r *record, n uint32) error {
 	if near < GroupMin {
 		return nil
 	}
-	w.sized = true
 	if w.tr.brake.byRec[n] == nil {
 		return fmt.Errorf("6: %s is silent with %d others and not held", a.id, near-1)
 	}
@@ -330,7 +349,7 @@ func TestSimulation(t *testing.T) {
 // notice, or the simulation proves nothing.
 func TestSimulationMissesEachGuard(t *testing.T) {
 	for name, g := range map[string]guards{
-		"execution": guardExecution, "order": guardOrder, "sight": guardSight, "brake": guardBrake, "reopen": guardReopen,
+		"execution": guardExecution, "order": guardOrder, "sight": guardSight, "brake": guardBrake, "reopen": guardReopen, "proof": guardProof,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

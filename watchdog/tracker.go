@@ -26,6 +26,10 @@ type Tracker struct {
 	blind   sightMasks
 	parked  [1 << sourceCount][]uint32 // records whose deadline waits for sight
 	unparks []uint32                   // to be looked at soon, some each tick
+	// unproven are the records with a deadline that has passed and waits for a
+	// proof that the source still tells us all.
+	unproven []uint32
+	proofs   bool // a source proved itself since they were looked at
 	// suspects are the records that are neither running nor ended: a change of
 	// sight may clear them at once.
 	suspects map[uint32]struct{}
@@ -147,10 +151,14 @@ func (t *Tracker) view() View {
 		v.Blindness = nil
 	}
 	for i := range t.sights {
+		v.Heard[i] = t.sights[i].heard
 		v.StoreAt[i] = t.sights[i].storeAt
 		if v.StoreAt[i] < 0 {
 			v.StoreAt[i] = never
 		}
+	}
+	if !t.guarded(guardProof) {
+		v.Heard = [sourceCount]time.Duration{forever, forever, forever, forever}
 	}
 	return v
 }
