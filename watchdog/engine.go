@@ -35,6 +35,7 @@ type Engine struct {
 	tap     Tap
 	tracker *Tracker
 	inbox   inbox
+	taken   []item // being applied
 
 	ask     atomic.Pointer[Ask]
 	asked   chan struct{}
@@ -142,7 +143,8 @@ func (e *Engine) replayLoop(ctx context.Context) error {
 
 // drain applies everything in the inbox, in the order in which it came.
 func (e *Engine) drain() {
-	for _, it := range e.inbox.take() {
+	e.taken = e.inbox.take(e.taken)
+	for _, it := range e.taken {
 		switch {
 		case it.applied != nil:
 			close(it.applied)

@@ -103,7 +103,7 @@ func TestInboxMergesThenCounts(t *testing.T) {
 		t.Errorf("coalesced %d, dropped %v", coalesced, dropped)
 	}
 	last := map[string]bool{}
-	for _, it := range in.take() {
+	for _, it := range in.take(nil) {
 		for _, b := range it.beats {
 			last[string(b.ID)] = true
 		}

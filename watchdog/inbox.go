@@ -10,6 +10,13 @@ import (
 // and their source called blind.
 const maxQueued = 1 << 17
 
+// chunkSize is how many beats share one run of memory, which is used again
+// once they are applied.
+const (
+	chunkSize = 256
+	maxSpare  = 32
+)
+
 // item is a run of beats, an event, or a barrier.
 type item struct {
 	beats   []Beat
@@ -25,6 +32,7 @@ type inbox struct {
 	mu        sync.Mutex
 	items     []item
 	queued    int // beats
+	spare     [][]Beat
 	coalesced uint64
 	dropped   [sourceCount]uint64
 }
@@ -43,10 +51,16 @@ func (in *inbox) beats(batch []Beat) {
 		}
 		batch = batch[:room]
 	}
-	if n := len(in.items); n > 0 && in.items[n-1].beats != nil {
-		in.items[n-1].beats = append(in.items[n-1].beats, batch...)
-	} else {
-		in.items = append(in.items, item{beats: append(make([]Beat, 0, len(batch)), batch...)})
+	for left := batch; len(left) > 0; {
+		n := len(in.items)
+		if n == 0 || in.items[n-1].beats == nil || len(in.items[n-1].beats) == chunkSize {
+			in.items = append(in.items, item{beats: in.chunk()})
+			n++
+		}
+		last := &in.items[n-1].beats
+		take := min(len(left), chunkSize-len(*last))
+		*last = append(*last, left[:take]...)
+		left = left[take:]
 	}
 	in.queued += len(batch)
 	in.mu.Unlock()
@@ -71,12 +85,32 @@ func (in *inbox) ring() {
 	}
 }
 
-// take empties the inbox.
-func (in *inbox) take() []item {
+// chunk gives empty memory for a run of beats. The caller holds the lock.
+func (in *inbox) chunk() []Beat {
+	if n := len(in.spare); n > 0 {
+		c := in.spare[n-1]
+		in.spare = in.spare[:n-1]
+		return c
+	}
+	return make([]Beat, 0, chunkSize)
+}
+
+// take empties the inbox. The old list of items, whose beats are applied, comes
+// back as memory.
+func (in *inbox) take(old []item) []item {
+	for i := range old {
+		clear(old[i].beats) // they hold on to the messages that they came in
+	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	for i := range old {
+		if b := old[i].beats; cap(b) == chunkSize && len(in.spare) < maxSpare {
+			in.spare = append(in.spare, b[:0])
+		}
+	}
+	clear(old)
 	items := in.items
-	in.items, in.queued = nil, 0
+	in.items, in.queued = old[:0], 0
 	return items
 }
 
@@ -114,7 +148,9 @@ func (in *inbox) coalesce() {
 			keep--
 			beats[keep] = b
 		}
-		in.items[i].beats = beats[keep:]
+		if in.items[i].beats != nil {
+			in.items[i].beats = beats[:copy(beats, beats[keep:])]
+		}
 	}
 }
 
