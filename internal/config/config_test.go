@@ -586,21 +586,6 @@ func TestDumpModes(t *testing.T) {
 	}
 }
 
-func TestRedact(t *testing.T) {
-	for in, want := range map[string]string{
-		"nats://h:4222":                 "nats://h:4222",
-		"nats://u:hunter2@h:4222":       "nats://***@h:4222",
-		"nats://u:hun/ter2@h:4222":      "nats://***@h:4222",
-		"nats://u:hun@ter2@h:4222":      "nats://***@h:4222",
-		"redis://h/0?password=hunter2":  "redis://h/0?***",
-		"dial nats://u:hunter2@h: oops": "dial nats://***@h: oops",
-	} {
-		if got := Redact(in); got != want {
-			t.Errorf("Redact(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
 // FuzzLoad: no text panics; a fault names its place; what is accepted keeps the
 // rules and shows no control character.
 func FuzzLoad(f *testing.F) {

@@ -3,10 +3,11 @@ package config
 import (
 	"net"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sessionwatch/sessionwatch/internal/termtext"
 )
 
 // None, as an address, means that this kind of server is not used.
@@ -197,22 +198,9 @@ func (r redisAddress) display() string {
 	return scheme + r.addr + "/" + strconv.Itoa(r.db)
 }
 
-var userInfo = regexp.MustCompile(`://.*@`)
-
-// Redact hides what may be secret in a URL of any kind, well-formed or not:
-// user, password and query. It is the one redactor for addresses that did not
-// come out of a Config.
-func Redact(t string) string {
-	t = userInfo.ReplaceAllString(t, "://***@")
-	if i := strings.IndexAny(t, "?#"); i >= 0 {
-		t = t[:i] + t[i:i+1] + "***"
-	}
-	return t
-}
-
 // redactPath hides the path too: that of a webhook is its password.
 func redactPath(t string) string {
-	t = Redact(t)
+	t = termtext.RedactURL(t)
 	if scheme, rest, ok := strings.Cut(t, "://"); ok {
 		if host, _, more := strings.Cut(rest, "/"); more {
 			return scheme + "://" + host + "/***"

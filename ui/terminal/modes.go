@@ -119,7 +119,7 @@ func (m *modes) undo() []byte {
 		out.WriteString("\x1b[>4m")
 	}
 	if m.margins {
-		out.WriteString("\x1b[r")
+		out.WriteString("\x1b7\x1b[r\x1b8") // resetting the margins alone sends the cursor home
 	}
 	if m.bar {
 		out.WriteString("\x1b]9;4;0\a")

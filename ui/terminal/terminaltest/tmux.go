@@ -157,7 +157,11 @@ func (m *Tmux) Signal(pid int, s syscall.Signal) {
 // Ended waits until the window's process has ended and tells its exit code.
 func (m *Tmux) Ended() int {
 	m.t.Helper()
-	m.Until("the window's process ends", func() bool { return m.Format("#{pane_dead}") == "1" })
+	// tmux calls a pane dead once its terminal is closed, which may be before
+	// it has the process's status.
+	m.Until("the window's process ends", func() bool {
+		return m.Format("#{pane_dead}") == "1" && m.Format("#{pane_dead_status}#{pane_dead_signal}") != ""
+	})
 	code, err := strconv.Atoi(m.Format("#{pane_dead_status}"))
 	if err != nil {
 		code = -1
