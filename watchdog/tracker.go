@@ -24,6 +24,7 @@ type Tracker struct {
 	sights  [sourceCount]sight
 	sighted SourceSet
 	blind   sightMasks
+	blindOf func(SourceSet) *Blindness // into blind; made once
 	parked  [1 << sourceCount][]uint32 // records whose deadline waits for sight
 	unparks []uint32                   // to be looked at soon, some each tick
 	// unproven are the records with a deadline that has passed and waits for a
@@ -59,6 +60,7 @@ type Tracker struct {
 func NewTracker(p Policy, start Instant) *Tracker {
 	t := &Tracker{policy: p.WithDefaults(), epoch: start, now: start, store: newStore(),
 		suspects: map[uint32]struct{}{}, lastTrouble: never}
+	t.blindOf = func(set SourceSet) *Blindness { return &t.blind[set] }
 	for i := range t.sights {
 		t.sights[i] = newSight()
 	}
@@ -146,7 +148,7 @@ func (t *Tracker) instantAt(m time.Duration) Instant {
 // view is how well we see now.
 func (t *Tracker) view() View {
 	v := View{Sighted: t.sighted, Score: t.health.score, Sweeper: t.sweeper,
-		Blindness: func(set SourceSet) *Blindness { return &t.blind[set] }}
+		Blindness: t.blindOf}
 	if !t.guarded(guardSight) {
 		v.Blindness = nil
 	}

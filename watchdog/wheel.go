@@ -11,7 +11,7 @@ const wheelSize = 4096
 
 // maxFires bounds what one tick may look at, so that no tick takes long; the
 // rest follows with the next tick.
-const maxFires = 8192
+const maxFires = 4096
 
 // wheel keeps for each tick the records to be looked at. Entries are lazy: a
 // beat only moves the deadline, the record finds out when its old entry fires.
