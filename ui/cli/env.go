@@ -17,7 +17,6 @@ import (
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	StdinTTY       bool // a person can type
 	StdoutTTY      bool // a person looks at it
 
 	// Environ lists the environment as NAME=value; of a name that stands twice
@@ -34,7 +33,6 @@ func System() Env {
 		Stdin:      os.Stdin,
 		Stdout:     os.Stdout,
 		Stderr:     os.Stderr,
-		StdinTTY:   term.IsTerminal(os.Stdin.Fd()),
 		StdoutTTY:  term.IsTerminal(os.Stdout.Fd()),
 		Environ:    os.Environ(),
 		Interrupts: interrupts,

@@ -97,7 +97,7 @@ func printSession(w io.Writer, d *watchdog.Detail) error {
 	if d.Progress.Known {
 		t.add("progress", progress(d.Progress))
 	}
-	t.add("beat", fmt.Sprintf("%s ago, cadence %s (%s)", beatAge(d.Row), unknownOr(d.Cadence), orNone(d.CadenceFrom)))
+	t.add("beat", beatSentence(d))
 	t.add("work", workSentence(d.Row))
 	if d.Waiting != watchdog.WaitNone {
 		t.add("waiting", waitSentence(d.Row))
@@ -155,6 +155,17 @@ func progress(p watchdog.Progress) string {
 		text += ", done in " + age(p.ETA)
 	}
 	return text
+}
+
+func beatSentence(d *watchdog.Detail) string {
+	text := "age unknown"
+	if at := beatAge(d.Row); at != none {
+		text = at + " ago"
+	}
+	if d.Cadence <= 0 {
+		return text + "; its cadence is not known"
+	}
+	return fmt.Sprintf("%s; every %s (%s)", text, spell(d.Cadence), orNone(d.CadenceFrom))
 }
 
 func workSentence(r watchdog.Row) string {
