@@ -101,6 +101,10 @@ func (m *Model) drawVerdict(p *painter, glyph string, st Style, v watchdog.Verdi
 func (m *Model) drawWhyCell(p *painter, r *watchdog.Row) {
 	if r.Verdict != watchdog.Running && r.Why != "" {
 		p.text(Style{}, r.Why)
+		if r.Verdict == watchdog.Waiting && r.Task != "" {
+			p.text(Style{}, ": ")
+			p.text(Style{}, r.Task)
+		}
 		return
 	}
 	tail := progressTail(m.scratch[:0], r)
