@@ -49,16 +49,17 @@ func (a *app) screen(c *cobra.Command, f *flags, target *ui.Target) error {
 	model := ui.New(ui.Options{
 		Host: &host{load: a.loader(c, f), contexts: settings.ContextNames(), asked: *target, log: log, spawn: tty.Go},
 		Open: target, Theme: theme, ASCII: settings.UI.ASCII || capabilities.ASCII,
-		Mouse: settings.UI.Mouse, KeyMap: keys,
+		Light: capabilities.Light, Mouse: settings.UI.Mouse, KeyMap: keys, Copy: tty.Copy,
 	})
 	defer model.Close()
-	result, err := tty.Run(context.Background(), model, terminal.Options{Capabilities: capabilities})
+	result, err := tty.Run(context.Background(), model, terminal.Options{Capabilities: capabilities, Translate: translate})
 	if err != nil {
 		log.Error("the screen ended", "error", err)
 		return fault(err)
 	}
 	if result.Signal != nil {
 		log.Info("the screen ended by a signal", "signal", result.Signal.String())
+		return signalled(result.Signal)
 	}
 	return nil
 }
