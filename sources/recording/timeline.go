@@ -34,7 +34,6 @@ type timeline struct {
 	now     watchdog.Instant // of the last tick told
 	before  watchdog.Instant // of the tick before it
 	pending *Entry           // read, not yet told
-	batch   []watchdog.Beat
 	gaps    []Gap
 	entries int
 }
