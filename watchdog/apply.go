@@ -38,6 +38,7 @@ func (t *Tracker) applyBeat(b *Beat) {
 			}
 			return
 		case placeNew:
+			t.store.needSide(r) // remembers the execution that was overtaken
 			t.begin(r, b)
 			recheck = true
 		case placeCurrent:
@@ -130,12 +131,12 @@ func (t *Tracker) learn(r *record, b *Beat) (changed bool) {
 // published takes what every producer sends, except what can be seen to change.
 func (t *Tracker) published(r *record, b *Beat) (recheck bool) {
 	if b.Uptime >= 0 {
-		r.uptime = uint32(min(b.Uptime, math.MaxUint32))
-		r.flags |= flagUptime
 		start := t.moment(b.started())
-		if r.lastBeat == never || r.start > start {
+		if r.flags&flagUptime == 0 || r.start > start {
 			r.start = start // the earliest estimate is the nearest: uptime is floored
 		}
+		r.uptime = uint32(min(b.Uptime, math.MaxUint32))
+		r.flags |= flagUptime
 	}
 	if b.Generation != 0 && r.generation == 0 {
 		r.generation = b.Generation

@@ -145,6 +145,9 @@ type TerminalSeen struct {
 	At         time.Duration // Mono
 }
 
+// ends reports whether the record is an outcome. A foreign one never is.
+func (e *TerminalSeen) ends() bool { return e.Outcome != OutcomeNone && !e.Foreign }
+
 // SupervisorPhase is what a supervisor does with a session.
 type SupervisorPhase uint8
 

@@ -1,6 +1,10 @@
 package watchdog
 
-import "time"
+import (
+	"bytes"
+	"math"
+	"time"
+)
 
 // placement says to which execution of its session a beat belongs.
 type placement uint8
@@ -26,7 +30,6 @@ func (t *Tracker) place(r *record, sd *side, b *Beat) placement {
 	if b.AgeKind != AgeExact && r.lastBeat != never && r.flags&(flagAgeEstimated|flagAgeUnknown) == 0 {
 		return t.placeFirstSight(r, b)
 	}
-	ended := r.flags&flagEndedByBeat != 0 || sd != nil && sd.terminal.Outcome != OutcomeNone
 	switch t.executionOf(r, sd, b) {
 	case placeNew:
 		return placeNew
@@ -36,7 +39,7 @@ func (t *Tracker) place(r *record, sd *side, b *Beat) placement {
 		}
 	case placeCurrent, placeRepeat, placeLeftover:
 	}
-	if ended && t.guarded(guardReopen) && !t.reopens(r, sd, b) {
+	if ended(r, sd) && t.guarded(guardReopen) && !t.reopens(r, sd, b) {
 		return placeLate
 	}
 	if t.guarded(guardOrder) && repeats(r, sd, b) {
@@ -81,6 +84,7 @@ func (t *Tracker) executionOf(r *record, sd *side, b *Beat) placement {
 		}
 		return placeCurrent
 	}
+	otherBoot := false
 	if len(b.BootID) > 0 && sd != nil && sd.boot != "" {
 		if sd.boot == string(b.BootID) {
 			return placeCurrent
@@ -90,19 +94,88 @@ func (t *Tracker) executionOf(r *record, sd *side, b *Beat) placement {
 				return placeLate
 			}
 		}
+		otherBoot = true
 	}
 	if b.Uptime < 0 || r.lastBeat == never {
 		return placeCurrent
 	}
+	return t.executionByStart(r, sd, b, otherBoot)
+}
+
+// executionByStart tells the execution of a beat by the start estimate alone.
+// otherBoot says that it names a boot id that is not the head's.
+func (t *Tracker) executionByStart(r *record, sd *side, b *Beat, otherBoot bool) placement {
 	if r.flags&(flagAgeEstimated|flagAgeUnknown) != 0 && b.AgeKind == AgeExact && r.flags&flagUptime != 0 &&
 		b.Uptime < int64(r.uptime) {
 		return placeNew // what we had was a key of unknown age, left by an older execution
 	}
 	start := b.started()
+	if b.AgeKind == AgeUnknown {
+		start -= t.policy.RedisTTL // it may be that much older than it looks
+	}
 	if start > r.lastBeat {
+		if !otherBoot && t.ofHead(r, sd, b, start) {
+			return placeCurrent
+		}
 		return placeNew
 	}
+	if r.flags&flagUptime == 0 {
+		return placeCurrent
+	}
+	after := start - t.mono(r.start)
+	switch {
+	case after >= -startTolerance && after <= startTolerance:
+		return placeCurrent
+	case sd != nil && sd.overtaken.started(start):
+		return placeLate
+	case otherBoot && after < 0:
+		return placeLate // a process that is older than the head's, and that we never saw
+	case otherBoot:
+		return placeNew // a younger process, started while the head's still beat
+	}
 	return placeCurrent
+}
+
+// ofHead reports whether a beat whose start seems to lie after the last beat
+// belongs to the head all the same: a copy that a poll found late, or one
+// within the tolerance of the head's start. Once the head has ended, only what
+// could be one of its own older beats is kept with it.
+func (t *Tracker) ofHead(r *record, sd *side, b *Beat, start time.Duration) bool {
+	if r.flags&flagUptime == 0 {
+		return false
+	}
+	newest := time.Duration(r.uptime) * time.Second
+	uptime := time.Duration(min(b.Uptime, math.MaxUint32)) * time.Second
+	if b.Source == SourceRedis && uptime == newest && r.carried.Has(SourceNATS) && b.State == r.pub &&
+		b.Received-r.lastBeat <= t.policy.RedisTTL && bytes.Equal(b.Task, t.store.text.get(r.task)) {
+		return true
+	}
+	if start-t.mono(r.start) > startTolerance {
+		return false
+	}
+	return !ended(r, sd) || uptime <= newest
+}
+
+// ended reports whether the head is over: by its own word, or by a terminal
+// record. A foreign one is no end.
+func ended(r *record, sd *side) bool {
+	return r.flags&flagEndedByBeat != 0 || sd != nil && sd.terminal.ends()
+}
+
+// lateness is the longest delay with which a beat of an overtaken execution is
+// still recognised by its start.
+const lateness = 10 * time.Minute
+
+// span is when an overtaken execution started, by estimate, and when it beat
+// last. Zero: none is known.
+type span struct {
+	start, last time.Duration
+}
+
+// started reports whether a start estimate is that of the overtaken execution,
+// made later by a delay of the beat.
+func (s span) started(start time.Duration) bool {
+	return s != span{} && start >= s.start-startTolerance && start <= min(s.last, s.start+lateness)
 }
 
 // reopens reports whether a beat of an ended execution still counts: another
@@ -110,7 +183,7 @@ func (t *Tracker) executionOf(r *record, sd *side, b *Beat) placement {
 // newer. Nothing takes back a terminal record.
 func (t *Tracker) reopens(r *record, sd *side, b *Beat) bool {
 	switch {
-	case sd == nil || sd.terminal.Outcome != OutcomeNone:
+	case sd == nil || sd.terminal.ends():
 		return false
 	case b.State == StateCompleted || b.State == StateError:
 		return true
@@ -118,8 +191,11 @@ func (t *Tracker) reopens(r *record, sd *side, b *Beat) bool {
 		return false
 	case b.Seq >= 0 && sd.seq >= 0 && sd.boot != "" && sd.boot == string(b.BootID):
 		return b.Seq > sd.seq
+	case b.Uptime < 0 || r.flags&flagUptime == 0 || uint64(b.Uptime) <= uint64(r.uptime):
+		return false
 	}
-	return b.Uptime >= 0 && r.flags&flagUptime != 0 && uint64(b.Uptime) > uint64(r.uptime)
+	after := b.started() - t.mono(r.start)
+	return after >= -startTolerance && after <= startTolerance
 }
 
 // repeats reports whether a beat is not newer than what we have of its

@@ -86,8 +86,8 @@ func decide(f *Facts, th *Thresholds, v *View, now time.Duration) decision {
 
 // decideEnded covers the rows that hold whether we see or not.
 func decideEnded(f *Facts) (decision, bool) {
-	if o := f.Terminal.Outcome; o != OutcomeNone {
-		return decision{verdict: verdictOfOutcome(o), rule: ruleTerminal, since: f.Terminal.At, next: forever}, true
+	if f.Terminal.ends() {
+		return decision{verdict: verdictOfOutcome(f.Terminal.Outcome), rule: ruleTerminal, since: f.Terminal.At, next: forever}, true
 	}
 	if f.EndedAt != never {
 		verdict := Completed

@@ -95,7 +95,7 @@ type side struct {
 	supervised                 Supervised
 	endedAt                    time.Duration
 	lateBeats                  uint64
-	wasBurn                    float32
+	overtaken                  span // the execution before the head's
 }
 
 func newSide() side {

@@ -186,6 +186,10 @@ func (t *Tracker) admit(b *Beat) (uint32, bool) {
 // begin sets a record to the start of a new execution.
 func (t *Tracker) begin(r *record, b *Beat) {
 	at := t.moment(b.Received)
+	before := span{t.mono(r.start), r.lastBeat}
+	if r.flags&flagUptime == 0 {
+		before = span{}
+	}
 	r.firstSeen, r.since, r.stateAt = at, at, at
 	r.lastChange = noMoment
 	r.lastBeat, r.lastWork = never, never
@@ -200,9 +204,11 @@ func (t *Tracker) begin(r *record, b *Beat) {
 	if sd := t.store.sideOf(r); sd != nil {
 		old := *sd
 		*sd = newSide()
-		copy(sd.oldBoots[1:], old.oldBoots[:])
-		sd.oldBoots[0] = old.boot
-		sd.lateBeats = old.lateBeats
+		sd.oldBoots, sd.lateBeats, sd.overtaken = old.oldBoots, old.lateBeats, before
+		if old.boot != "" {
+			copy(sd.oldBoots[1:], old.oldBoots[:])
+			sd.oldBoots[0] = old.boot
+		}
 	}
 }
 
