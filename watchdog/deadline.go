@@ -20,6 +20,28 @@ const maxSpells = 1024
 type Blindness struct {
 	spells []Spell
 	open   bool // the last spell has no end yet
+
+	cut   bool          // no link stands, which is not blindness yet
+	cutAt time.Duration // the last proof of sight before it
+}
+
+// Cut notes that no link stands any more. It opens no spell: whether we are
+// blind already is decided by the age of the last proof, from.
+func (b *Blindness) Cut(from time.Duration) {
+	if !b.cut {
+		b.cut, b.cutAt = true, from
+	}
+}
+
+// Mend notes that a link stands again, and reports whether none did before. What
+// was said meanwhile nobody heard, however short it was: it is a spell.
+func (b *Blindness) Mend(at time.Duration) bool {
+	if !b.cut {
+		return false
+	}
+	b.cut = false
+	b.Add(b.cutAt, at)
+	return true
 }
 
 // Open reports whether a spell is open now.

@@ -47,6 +47,7 @@ func (s *sight) judge(now time.Duration) (up bool, since time.Duration, reason s
 // updateSight brings every source's sight up to now and opens or closes the
 // blindness of every set of sources. It reports whether anything changed.
 func (t *Tracker) updateSight(now time.Duration) bool {
+	t.updateLinks(now)
 	changed := false
 	for _, src := range AllSources() {
 		s := &t.sights[src]
@@ -95,6 +96,38 @@ func (t *Tracker) updateMasks(now time.Duration) {
 			}
 		}
 		b.Begin(from)
+	}
+}
+
+// updateLinks notes for each set of sources when its last link breaks, and when
+// one stands again. An outage that is shorter than SightWindow makes nobody
+// unknown; but who beats faster than that is not silent because of it.
+func (t *Tracker) updateLinks(now time.Duration) {
+	var linked SourceSet
+	for _, src := range AllSources() {
+		if s := &t.sights[src]; s.configured && s.lastTrip >= 0 && s.link.Phase != LinkDown {
+			linked |= src.Set()
+		}
+	}
+	mended := false
+	for m := 1; m < len(t.blind); m++ {
+		set, b := SourceSet(m), &t.blind[m]
+		if set&linked != 0 {
+			mended = b.Mend(now) || mended
+			continue
+		}
+		proof := time.Duration(-1)
+		for _, src := range AllSources() {
+			if set.Has(src) {
+				proof = max(proof, t.sights[src].lastTrip)
+			}
+		}
+		if proof >= 0 {
+			b.Cut(proof)
+		}
+	}
+	if mended {
+		t.lookAtSuspects()
 	}
 }
 

@@ -1,0 +1,150 @@
+package watchdog
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+)
+
+// The engine's share of the faults that such systems had: each test fails if
+// its fault comes back. CONTRIBUTING.md has the whole table.
+
+// fault 2: an open tool for an hour, and a wait that declares more than it may.
+func TestLongToolWaitIsNoStall(t *testing.T) {
+	r := newRig(t, Policy{StallTimeout: time.Minute, MaxWait: 2 * time.Hour}, SourceNATS)
+	n := int64(0)
+	send := func() {
+		if n++; n%10 != 0 {
+			return
+		}
+		r.send(beat("tool", n, func(b *Beat) { b.WaitingFor, b.WaitingMax, b.Idle = WaitTool, 90*time.Minute, 0 }))
+		r.send(beat("greedy", n, func(b *Beat) { b.WaitingFor, b.WaitingMax, b.Idle = WaitTool, 1000*time.Hour, 0 }))
+	}
+	r.run(time.Hour, send)
+	if d := r.want("tool", Waiting); d.Overdue || d.Attention != AttentionNone {
+		t.Errorf("after an hour of 90 minutes: overdue %v, attention %v", d.Overdue, d.Attention)
+	}
+	r.run(31*time.Minute+10*time.Second, send)
+	r.want("tool", Stalled)
+	r.run(28*time.Minute, send)
+	r.want("greedy", Waiting)
+	r.run(3*time.Minute, send)
+	r.want("greedy", Stalled)
+}
+
+// fault 3: what a payload says of time decides nothing about silence.
+func TestAgentsClockDecidesNoSilence(t *testing.T) {
+	const year = 365 * 24 * 3600
+	for _, skew := range []int64{0, year, 30 * year} {
+		r := newRig(t, Policy{}, SourceNATS)
+		n := int64(0)
+		send := func() {
+			if n++; n%10 == 0 {
+				r.send(beat("skewed", n+skew, func(b *Beat) { b.Interval, b.BootID = 10*time.Second, []byte("k") }))
+			}
+		}
+		r.run(2*time.Minute, send)
+		r.want("skewed", Running)
+		r.run(23*time.Second, nil)
+		r.want("skewed", Running)
+		r.run(2*time.Second, nil)
+		r.want("skewed", Silent)
+	}
+	r := newRig(t, Policy{}, SourceNATS)
+	r.send(beat("max", math.MaxInt64))
+	r.run(time.Minute, nil)
+	r.want("max", Running)
+}
+
+// fault 7, 14: the links break for a few seconds, so short that nobody becomes
+// unknown. Who beats once a second was not silent, nor does it say so on one
+// bus only.
+func TestShortOutageAccusesNobody(t *testing.T) {
+	for name, broken := range map[string][]Source{
+		"NATS": {SourceNATS}, "Redis": {SourceRedis}, "both": {SourceNATS, SourceRedis},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Policy{}, SourceNATS, SourceRedis)
+			link := func(s Source, phase LinkPhase) { r.tr.Apply(LinkChanged{Source: s, Phase: phase, At: r.at.Mono}) }
+			link(SourceNATS, LinkUp)
+			link(SourceRedis, LinkUp)
+			n := int64(0)
+			hears := [sourceCount]bool{SourceNATS: true, SourceRedis: true}
+			send := func() {
+				n++
+				for i := range 20 {
+					for _, s := range []Source{SourceNATS, SourceRedis} {
+						if hears[s] {
+							r.send(beat(fmt.Sprintf("s%02d", i), n, func(b *Beat) { b.Source, b.Interval = s, time.Second }))
+						}
+					}
+				}
+				if f := r.tr.Look(Ask{}).Fleet; n > 1 && f.ByVerdict[Running] != 20 {
+					t.Fatalf("at +%v not all are running: %v", r.at.Mono, f.ByVerdict)
+				}
+			}
+			r.run(10*time.Second, send)
+			for range 3 {
+				for _, s := range broken {
+					hears[s], r.up[s] = false, false
+				}
+				r.run(200*time.Millisecond, send)
+				for _, s := range broken {
+					link(s, LinkDown)
+				}
+				r.run(5*time.Second, send)
+				for _, s := range broken { // we are back first, then those who beat
+					link(s, LinkUp)
+					r.up[s] = true
+				}
+				r.run(1500*time.Millisecond, send)
+				for _, s := range broken {
+					hears[s] = true
+				}
+				r.run(15*time.Second, send)
+			}
+			hears = [sourceCount]bool{}
+			r.run(3*time.Second, nil)
+			if f := r.tr.Look(Ask{}).Fleet; f.ByVerdict[Silent] != 20 {
+				t.Errorf("who stops for good is still found out: %v", f.ByVerdict)
+			}
+		})
+	}
+}
+
+// fault 16: three minutes out, and then a buffer delivers the beats of long ago.
+func TestAncientBeatsReviveNobody(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS)
+	at := func(id string, seq int64, state string) Beat {
+		return beat(id, seq, func(b *Beat) {
+			b.StateText, b.BootID, b.Seq, b.Interval = []byte(state), []byte("boot-"+id), seq, 10*time.Second
+		})
+	}
+	r.send(at("ended", 100, "completed"))
+	r.send(at("gone", 100, "running"))
+	r.send(at("live", 100, "running"))
+	r.run(2*time.Second, nil)
+	r.up[SourceNATS] = false
+	r.run(3*time.Minute, nil)
+	r.want("gone", Unknown)
+	r.up[SourceNATS] = true
+	r.run(time.Second, nil)
+	r.send(at("live", 283, "running"))
+	before := r.detail("live").BeatAge
+	for seq := int64(1); seq < 100; seq++ {
+		for _, id := range []string{"ended", "gone", "live"} {
+			r.send(at(id, seq, "running"))
+		}
+	}
+	r.run(time.Second, nil)
+	r.want("ended", Completed)
+	if d := r.want("live", Running); d.Seq != 283 || d.BeatAge != before+time.Second {
+		t.Errorf("live stands at seq %d with a beat of %v ago", d.Seq, d.BeatAge)
+	}
+	if d := r.detail("gone"); d.BeatAge < 3*time.Minute {
+		t.Errorf("an ancient beat counts as one of %v ago", d.BeatAge)
+	}
+	r.run(time.Minute, nil)
+	r.want("gone", Silent)
+}
