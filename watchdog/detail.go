@@ -28,7 +28,7 @@ func (t *Tracker) row(n uint32, r *record, v *View) (Row, Facts, Thresholds) {
 		BeatAge: max(now-r.lastBeat, 0) + f.Missing, BeatKind: f.BeatKind, WorkKnown: f.WorkKnown,
 		Uptime: -1, Credits: r.credits, Task: string(t.store.text.get(r.task)),
 		Waiting: r.wait, Overdue: d.rule == ruleOverdue, Sources: r.carried, Seeing: r.carried & t.sighted,
-		Why: sentence(&d, &f, &th, v, now),
+		Why: sentence(&d, &f, &th, v, now), Held: f.Held != "",
 	}
 	if f.BeatKind == AgeUnknown {
 		row.BeatAge = -1
@@ -43,19 +43,19 @@ func (t *Tracker) row(n uint32, r *record, v *View) (Row, Facts, Thresholds) {
 	if sd != nil {
 		row.Agent, row.Host = sd.agent, sd.host
 	}
-	row.Progress = t.progressShown(r, now)
+	row.Progress = t.progressShown(r, now, th.Interval)
 	return row, f, th
 }
 
 // progressShown gives the rate of a counted task and when it will be done.
-func (t *Tracker) progressShown(r *record, now time.Duration) Progress {
+func (t *Tracker) progressShown(r *record, now, interval time.Duration) Progress {
 	done, of, ok := progressOf(t.store.text.get(r.task))
 	p := Progress{Known: ok, Done: int64(done), Of: int64(of), PerMinute: float64(r.rate), WasPerMin: math.NaN(), ETA: -1}
 	if !ok || math.IsNaN(p.PerMinute) {
 		p.PerMinute = math.NaN()
 		return p
 	}
-	if stopped(p.PerMinute, now-t.mono(r.doneAt)) {
+	if stopped(p.PerMinute, 1, now-t.mono(r.doneAt), interval) {
 		p.PerMinute, p.WasPerMin = 0, p.PerMinute
 		return p
 	}
@@ -86,39 +86,34 @@ func (t *Tracker) detail(n uint32) Detail {
 	if !th.CadenceKnown() {
 		d.Cadence, d.CadenceFrom = 0, "unknown"
 	}
-	if r.lastChange != noMoment {
-		d.TaskSince = max(now-t.mono(r.lastChange), 0)
+	if r.taskAt != noMoment {
+		d.TaskSince = max(now-t.mono(r.taskAt), 0)
 	}
 	if sd := t.store.sideOf(r); sd != nil {
 		d.BootID, d.Seq, d.PID, d.Message = sd.boot, sd.seq, sd.pid, sd.message
 		d.Interval, d.LoopLag, d.LateBeats = sd.interval, sd.loopLag, sd.lateBeats
+		if sd.firstSeen != noMoment {
+			d.FirstSeen = now - t.mono(sd.firstSeen)
+		}
 	}
-	t.burnShown(r, &d, now)
+	t.burnShown(r, &d, now, th.Interval)
 	d.Beats, d.Work = r.ring.unroll(stepOf(now - t.epoch.Mono))
 	d.Can = Can{WhyNot: "nothing here can act on a session yet"}
 	return d
 }
 
 // burnShown tells how fast credits go and when they are gone.
-func (t *Tracker) burnShown(r *record, d *Detail, now time.Duration) {
+func (t *Tracker) burnShown(r *record, d *Detail, now, interval time.Duration) {
 	rate := float64(r.burn)
 	if math.IsNaN(r.credits) || math.IsNaN(rate) {
 		return
 	}
-	if stopped(rate/max(r.credits, 1e-9)*100, now-t.mono(r.creditAt)) && stoppedLong(now-t.mono(r.creditAt), d.Cadence) {
+	if stopped(rate, float64(r.spent), now-t.mono(r.creditAt), interval) {
 		d.BurnPerMin, d.WasBurnPerMin = 0, rate
 		return
 	}
 	d.BurnPerMin = rate
-	if rate > 0 && r.credits > 0 {
-		left := r.credits / rate
-		if left < 365*24*60 {
-			d.CreditsLeft = time.Duration(left * float64(time.Minute))
-		}
+	if left := max(r.credits, 0) / rate; rate > 0 && left < 365*24*60 {
+		d.CreditsLeft = time.Duration(left * float64(time.Minute))
 	}
-}
-
-// stoppedLong asks for several beats without a change before a burn is called over.
-func stoppedLong(idle, cadence time.Duration) bool {
-	return idle > max(4*cadence, 2*time.Minute)
 }

@@ -165,7 +165,7 @@ func inputs(d *decision, f *Facts, th *Thresholds, now time.Duration) []Input {
 	if f.Supervised.Phase > SupervisorRunning {
 		add(Input{Name: "supervisor", Value: f.Supervised.Detail, Source: SourceLocal.String(), Age: since(f.Supervised.At)})
 	}
-	add(Input{Name: "state", Value: f.StateText, Source: "publisher", Age: since(f.StateSince)})
+	add(Input{Name: "state", Value: f.StateText, Source: "publisher", Age: since(f.LastBeat)})
 	add(Input{Name: "beat", Value: seconds(now - f.LastBeat + f.Missing), Unit: "s", Source: lastSource(f).String(),
 		Age: since(f.LastBeat) + f.Missing, Estimated: f.BeatKind != AgeExact})
 	add(Input{Name: "interval", Value: seconds(th.Interval), Unit: "s", Source: th.IntervalFrom, Age: -1})

@@ -21,8 +21,7 @@ type world struct {
 	up        [2]bool
 	trip      [2]time.Duration // last answered trip by the world's own books
 	agent     []*simAgent
-	late      []Beat // delayed by the proxy, delivered later
-	log       []string
+	late      []Beat        // delayed by the proxy, delivered later
 	downSince time.Duration // both links are truly down; never
 	accused   map[ID]Verdict
 }

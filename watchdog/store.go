@@ -53,6 +53,7 @@ type record struct {
 
 	lastBy     [2]moment // last beat by NATS, by Redis
 	lastChange moment
+	taskAt     moment // last change of the task
 	firstSeen  moment // of this generation
 	stateAt    moment // first beat of the published state
 	since      moment // of the verdict
@@ -60,6 +61,7 @@ type record struct {
 	creditAt   moment
 	doneAt     moment
 	burn       float32 // credits a minute
+	spent      float32 // the last step that the credits went down by
 	rate       float32 // progress a minute
 	done, of   uint32
 
@@ -73,7 +75,7 @@ type record struct {
 	carried     SourceSet
 	parked      SourceSet // its deadline waits for the sight of these; 0 not parked
 	gapN        uint8
-	thresholds  uint8
+	thresholds  uint16 // index into Tracker.thresholds
 	keyPolls    uint8
 	attention   Attention
 	natsRunning uint8 // NATS beats saying running since the key was last seen, up to 2
@@ -95,11 +97,12 @@ type side struct {
 	supervised                 Supervised
 	endedAt                    time.Duration
 	lateBeats                  uint64
-	overtaken                  span // the execution before the head's
+	overtaken                  span   // the execution before the head's
+	firstSeen                  moment // of the session, if an execution was overtaken; else noMoment
 }
 
 func newSide() side {
-	return side{seq: -1, loopLag: -1, wedgedAt: never, keyGoneAt: never, keySeen: never}
+	return side{seq: -1, loopLag: -1, wedgedAt: never, keyGoneAt: never, keySeen: never, firstSeen: noMoment}
 }
 
 type store struct {
@@ -144,7 +147,7 @@ func (s *store) add(id []byte) uint32 {
 	r := s.at(n)
 	s.births++
 	*r = record{birth: s.births, lastBeat: never, lastWork: never,
-		lastBy: [2]moment{noMoment, noMoment}, lastChange: noMoment, creditAt: noMoment, doneAt: noMoment}
+		lastBy: [2]moment{noMoment, noMoment}, lastChange: noMoment, taskAt: noMoment, creditAt: noMoment, doneAt: noMoment}
 	r.id = s.text.put(0, id)
 	s.index.insert(s.index.hash(id), n)
 	s.count++

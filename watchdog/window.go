@@ -174,6 +174,7 @@ type Row struct {
 	Sources    SourceSet // that carried this generation
 	Seeing     SourceSet // that see it now
 	Why        string    // Evidence.Text
+	Held       bool      // it went silent together with others, and settling is held
 	Progress   Progress
 }
 

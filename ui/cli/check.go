@@ -35,9 +35,8 @@ type checkResult struct {
 // was asked for could be seen.
 func judgeCheck(w watchdog.Window, rules checkRules) checkResult {
 	r := checkResult{unknown: w.Fleet.ByVerdict[watchdog.Unknown], sight: sightOf(w.Links)}
-	held := heldMembers(w)
 	for _, row := range w.Rows {
-		if slices.Contains(rules.failOn, row.Verdict) && !held[row.ID] {
+		if slices.Contains(rules.failOn, row.Verdict) && !row.Held {
 			r.failed = append(r.failed, row)
 		}
 	}
@@ -127,27 +126,6 @@ func limitsOf(w watchdog.Window, looked time.Duration) []string {
 
 // holds reports whether a correlated silence stops the settling now.
 func holds(g watchdog.Group) bool { return g.HeldFor != 0 }
-
-// heldMembers are the sessions that fell silent together with many others: no
-// news of themselves while that is held. Of a large group a window names only
-// some; then everybody who is silent counts as one of them.
-func heldMembers(w watchdog.Window) map[watchdog.ID]bool {
-	held := make(map[watchdog.ID]bool)
-	for _, g := range w.Groups {
-		if !holds(g) {
-			continue
-		}
-		for _, id := range g.Members {
-			held[id] = true
-		}
-		for _, row := range w.Rows {
-			if g.N > len(g.Members) && row.Verdict == watchdog.Silent {
-				held[row.ID] = true
-			}
-		}
-	}
-	return held
-}
 
 // sightOf is the shortest present sight among the sources that are seen.
 func sightOf(links []watchdog.Link) time.Duration {
