@@ -159,9 +159,10 @@ func (t *Tracker) onSide(id ID, g Generation, change func(*side), at time.Durati
 
 // advance moves the clocks to now and does what became due.
 func (t *Tracker) advance(now Instant, late time.Duration) {
-	before := t.now
-	now.Mono = max(now.Mono, before.Mono)
-	slept := (now.Boot - before.Boot) - (now.Mono - before.Mono)
+	now.Mono = max(now.Mono, t.ticked.Mono)
+	slept := (now.Boot - t.ticked.Boot) - (now.Mono - t.ticked.Mono)
+	t.ticked = now
+	now.Mono = max(now.Mono, t.now.Mono)
 	t.now = now
 	if slept > suspendGap {
 		t.suspended += slept

@@ -121,6 +121,10 @@ func (t *Tracker) learn(r *record, b *Beat) (changed bool) {
 	if t.blind[b.Source.Set()].Touches(last) {
 		return false // what we could not see teaches nothing of the publisher
 	}
+	if by := b.Uptime - int64(r.uptime); b.Uptime >= 0 && r.flags&flagUptime != 0 &&
+		min(time.Duration(by), maxUptime/time.Second)*time.Second > b.Received-last+startTolerance {
+		return false // it came late, with others at once
+	}
 	before := learnedCadence(&r.gaps, r.gapN)
 	copy(r.gaps[1:], r.gaps[:gapCount-1])
 	r.gaps[0] = packGap(b.Received - last)
@@ -147,6 +151,9 @@ func (t *Tracker) published(r *record, b *Beat) (recheck bool) {
 		recheck = true
 	}
 	if b.State == StateOther {
+		if !bytes.Equal(t.store.text.get(r.state), b.StateText) {
+			r.stateAt = t.moment(b.Received - b.Age)
+		}
 		r.state = t.store.text.put(r.state, b.StateText)
 	} else if r.state != 0 {
 		r.state = t.store.text.put(r.state, nil)
@@ -269,6 +276,9 @@ func (t *Tracker) visible(r *record, b *Beat, known bool) {
 		changed = true
 		t.progress(r, b)
 		r.task = t.store.text.put(r.task, b.Task)
+		if !first {
+			r.taskAt = t.moment(b.Received - b.Age)
+		}
 	}
 	if b.HasCredits() && b.Credits != r.credits {
 		changed = true
@@ -314,6 +324,7 @@ func (t *Tracker) spend(r *record, b *Beat) {
 	at := t.moment(b.Received - b.Age)
 	if r.creditAt != noMoment && b.Credits < r.credits {
 		r.burn = blend(r.burn, r.credits-b.Credits, t.mono(at)-t.mono(r.creditAt))
+		r.spent = float32(r.credits - b.Credits)
 	}
 	r.credits, r.creditAt = b.Credits, at
 }

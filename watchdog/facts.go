@@ -41,8 +41,11 @@ type Facts struct {
 	Carried  SourceSet
 	LastBeat time.Duration
 	LastBy   [sourceCount]time.Duration // last beat by each source
-	BeatKind AgeKind
-	Missing  time.Duration // to add to the age of LastBeat: the estimated age at first sight
+	// SameBytes says that what is published may not have changed since Redis
+	// brought a beat, so that an unchanged key is no silence.
+	SameBytes bool
+	BeatKind  AgeKind
+	Missing   time.Duration // to add to the age of LastBeat: the estimated age at first sight
 
 	KeyHeld     bool          // the store held this generation's key
 	KeyPolls    int           // successive good polls without it
@@ -74,12 +77,12 @@ type View struct {
 	Score     int                        // self-health; deadlines x (1 + Score)
 	Sweeper   string                     // who settles; empty nobody
 
-	never Blindness // of sessions that no source carries
+	uncarried Blindness // of sessions that no source carries: there is none
 }
 
 func (v *View) blindness(set SourceSet) *Blindness {
 	if set == 0 || v.Blindness == nil {
-		return &v.never
+		return &v.uncarried
 	}
 	return v.Blindness(set)
 }

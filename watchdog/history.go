@@ -124,13 +124,12 @@ func blend(old float32, delta float64, dt time.Duration) float32 {
 	return float32(float64(old)*(1-w) + rate*w)
 }
 
-// stopped reports whether something that used to move at rate a minute has not
-// moved for so long that its rate is none now: four of its usual steps, and a
-// minute.
-func stopped(rate float64, idle time.Duration) bool {
+// stopped reports whether something that used to move by step, at rate a
+// minute, has not moved for so long that its rate is none now: four such steps
+// should have come, four beats could have told, and a minute has passed.
+func stopped(rate, step float64, idle, interval time.Duration) bool {
 	if math.IsNaN(rate) || rate <= 0 {
 		return false
 	}
-	step := time.Duration(float64(time.Minute) / rate)
-	return idle > max(4*step, time.Minute)
+	return idle > max(4*interval, time.Minute) && rate*idle.Minutes() > 4*step
 }

@@ -267,8 +267,8 @@ func decideDispute(f *Facts, th *Thresholds, v *View, now time.Duration, due fun
 		if !f.Carried.Has(src) || f.LastBy[src] == never || f.LastBy[src] == f.LastBeat {
 			continue
 		}
-		if src == SourceRedis && f.KeyPolls > 0 {
-			continue // the row above judges a key that went
+		if src == SourceRedis && (f.KeyPolls > 0 || f.SameBytes) {
+			continue // the row above judges a key that went; an unchanged one may be as it should
 		}
 		after := v.stretch(silentAfter(th.Interval, th.SilentAfterMissed))
 		at := f.LastBy[src] + after + v.extension(src.Set(), f.LastBy[src], th.Interval)

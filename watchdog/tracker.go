@@ -17,7 +17,8 @@ type Tracker struct {
 	policy     Policy
 	thresholds []Thresholds // by record.thresholds; distinct results of the overrides
 	epoch      Instant
-	now        Instant
+	now        Instant // Mono runs ahead to the newest beat; all three are of one reading only in ticked
+	ticked     Instant // the last advance
 	store      *store
 	wheel      wheel
 
@@ -58,7 +59,7 @@ type Tracker struct {
 
 // NewTracker makes a tracker that begins to watch at start.
 func NewTracker(p Policy, start Instant) *Tracker {
-	t := &Tracker{policy: p.WithDefaults(), epoch: start, now: start, store: newStore(),
+	t := &Tracker{policy: p.WithDefaults(), epoch: start, now: start, ticked: start, store: newStore(),
 		suspects: map[uint32]struct{}{}, lastTrouble: never}
 	t.blindOf = func(set SourceSet) *Blindness { return &t.blind[set] }
 	for i := range t.sights {
@@ -186,12 +187,12 @@ func (t *Tracker) admit(b *Beat) (uint32, bool) {
 // begin sets a record to the start of a new execution.
 func (t *Tracker) begin(r *record, b *Beat) {
 	at := t.moment(b.Received)
-	before := span{t.mono(r.start), r.lastBeat}
+	seen, before := r.firstSeen, span{t.mono(r.start), r.lastBeat}
 	if r.flags&flagUptime == 0 {
 		before = span{}
 	}
 	r.firstSeen, r.since, r.stateAt = at, at, at
-	r.lastChange = noMoment
+	r.lastChange, r.taskAt = noMoment, noMoment
 	r.lastBeat, r.lastWork = never, never
 	r.lastBy = [2]moment{noMoment, noMoment}
 	r.generation, r.carried = b.Generation, 0
@@ -199,11 +200,14 @@ func (t *Tracker) begin(r *record, b *Beat) {
 	r.gapN, r.keyPolls, r.natsRunning = 0, 0, 0
 	r.wait, r.uptime = WaitNone, 0
 	r.burn, r.rate = float32(math.NaN()), float32(math.NaN())
-	r.credits, r.done, r.of = math.NaN(), 0, 0
+	r.credits, r.spent, r.done, r.of = math.NaN(), 0, 0, 0
 	r.creditAt, r.doneAt = noMoment, noMoment
 	if sd := t.store.sideOf(r); sd != nil {
 		old := *sd
 		*sd = newSide()
+		if sd.firstSeen = old.firstSeen; sd.firstSeen == noMoment {
+			sd.firstSeen = seen
+		}
 		sd.oldBoots, sd.lateBeats, sd.overtaken = old.oldBoots, old.lateBeats, before
 		if old.boot != "" {
 			copy(sd.oldBoots[1:], old.oldBoots[:])
@@ -242,11 +246,12 @@ func (t *Tracker) forget(n uint32) {
 
 // thresholdIndex finds the thresholds that hold for an id: for each value the
 // first override that matches and gives one.
-func (t *Tracker) thresholdIndex(id []byte) uint8 {
+func (t *Tracker) thresholdIndex(id []byte) uint16 {
 	th := Thresholds{Policy: &t.policy, StallTimeout: t.policy.StallTimeout, StallFrom: fromPolicy,
 		Interval: t.policy.HeartbeatInterval, IntervalFrom: fromPolicy, Quiet: t.policy.Quiet}
 	if len(t.policy.Overrides) > 0 {
 		name := string(id)
+		quiet := false
 		for _, o := range t.policy.Overrides {
 			if ok, _ := path.Match(o.Match, name); !ok { // a bad pattern was refused by Validate
 				continue
@@ -257,21 +262,18 @@ func (t *Tracker) thresholdIndex(id []byte) uint8 {
 			if o.HeartbeatInterval > 0 && th.IntervalFrom == fromPolicy {
 				th.Interval, th.IntervalFrom = o.HeartbeatInterval, fromOverride
 			}
-			if o.Quiet != "" && th.Quiet == t.policy.Quiet {
-				th.Quiet = o.Quiet
+			if o.Quiet != "" && !quiet {
+				th.Quiet, quiet = o.Quiet, true
 			}
 		}
 	}
 	for i := range t.thresholds {
 		if t.thresholds[i] == th {
-			return uint8(i)
+			return uint16(i)
 		}
 	}
-	if len(t.thresholds) > math.MaxUint8 {
-		return 0
-	}
 	t.thresholds = append(t.thresholds, th)
-	return uint8(len(t.thresholds) - 1)
+	return uint16(len(t.thresholds) - 1)
 }
 
 // thresholdsOf are the thresholds of one session now: override over declared
@@ -305,6 +307,7 @@ func (t *Tracker) facts(n uint32, r *record, sd *side) Facts {
 		Waiting: r.wait,
 	}
 	f.precise(r)
+	f.SameBytes = t.sameBytes(r, sd)
 	switch {
 	case r.flags&flagAgeUnknown != 0:
 		f.BeatKind = AgeUnknown
@@ -320,6 +323,21 @@ func (t *Tracker) facts(n uint32, r *record, sd *side) Facts {
 		}
 	}
 	return f
+}
+
+// sameBytes reports whether the publisher may have sent the same bytes ever
+// since Redis brought a beat: no sequence, no visible change, and an uptime that
+// is missing or does not move.
+func (t *Tracker) sameBytes(r *record, sd *side) bool {
+	copied := r.lastBy[SourceRedis]
+	if copied == noMoment || sd != nil && sd.seq >= 0 || r.lastChange > copied {
+		return false
+	}
+	if r.flags&flagUptime == 0 {
+		return true
+	}
+	behind := r.lastBeat - t.mono(r.start) - time.Duration(r.uptime)*time.Second
+	return behind > max((r.lastBeat-t.mono(copied))/2, 2*time.Second)
 }
 
 // precise replaces the rounded moment of the source that brought the last beat.
