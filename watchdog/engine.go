@@ -93,19 +93,20 @@ func (e *Engine) Look(ctx context.Context, a Ask) (Window, error) {
 	return e.tracker.Look(a), nil
 }
 
-// Run drives the tracker until ctx ends.
+// Run drives the tracker until ctx ends. A panic on its way leaves at once: the
+// lens ends with ctx, and waiting for it would hold the panic back for ever.
 func (e *Engine) Run(ctx context.Context) error {
+	defer close(e.done)
 	var lens sync.WaitGroup
 	lens.Go(func() { e.runLens(ctx) })
-	defer func() {
-		lens.Wait()
-		close(e.done)
-		close(e.windows)
-	}()
+	drive := e.loop
 	if e.clock == nil {
-		return e.replayLoop(ctx)
+		drive = e.replayLoop
 	}
-	return e.loop(ctx)
+	err := drive(ctx)
+	lens.Wait()
+	close(e.windows)
+	return err
 }
 
 // loop applies the inbox as it fills and ticks by the clock.

@@ -2,6 +2,7 @@ package watchdog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -89,6 +90,39 @@ func TestEngineWithoutAReaderNeverBlocks(t *testing.T) {
 
 // TestInboxMergesThenCounts: an overfull queue first merges what says the same,
 // and only then loses beats, which makes their source blind.
+// panicking is a tap that cannot stand beats.
+type panicking struct{}
+
+func (panicking) Beats([]Beat) { panic("in the tap") }
+func (panicking) Event(Event)  {}
+
+// A panic must reach whoever ends the process for it, while the lens and the
+// context live on.
+func TestEnginePanicsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		e := NewEngine(EngineConfig{Clock: bubbleClock{time.Now()}, Tap: panicking{}})
+		caught := make(chan any, 1)
+		go func() {
+			defer func() { caught <- recover() }()
+			_ = e.Run(ctx)
+		}()
+		e.Beats([]Beat{beat("a", 1)})
+		select {
+		case r := <-caught:
+			if r != "in the tap" {
+				t.Errorf("recovered %v", r)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("the panic does not leave Run")
+		}
+		if _, err := e.Look(ctx, Ask{}); !errors.Is(err, ErrClosed) {
+			t.Errorf("a look at what is left gives %v", err)
+		}
+	})
+}
+
 func TestInboxMergesThenCounts(t *testing.T) {
 	in := inbox{wake: make(chan struct{}, 1)}
 	same := make([]Beat, 0, 1000)
