@@ -267,11 +267,18 @@ func decideDispute(f *Facts, th *Thresholds, v *View, now time.Duration, due fun
 		if !f.Carried.Has(src) || f.LastBy[src] == never || f.LastBy[src] == f.LastBeat {
 			continue
 		}
-		if src == SourceRedis && (f.KeyPolls > 0 || f.SameBytes) {
-			continue // the row above judges a key that went; an unchanged one may be as it should
+		if src == SourceRedis && f.SameBytes {
+			continue // an unchanged copy may be as it should
 		}
 		after := v.stretch(silentAfter(th.Interval, th.SilentAfterMissed))
 		at := f.LastBy[src] + after + v.extension(src.Set(), f.LastBy[src], th.Interval)
+		if src == SourceRedis {
+			// Who says stalled refreshes no key: it is due again with the new state.
+			at = max(at, f.StateSince+after)
+			if f.KeyPolls > 0 {
+				at = max(at, absenceCounts(v, th))
+			}
+		}
 		if due(src.Set(), at) {
 			return decision{verdict: Disputed, rule: ruleBusDisputed, since: at, next: forever, threshold: after}, true
 		}

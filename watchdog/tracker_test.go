@@ -237,6 +237,51 @@ func TestKeyThatGoesWhileNATSSaysRunningIsDisputed(t *testing.T) {
 	r.want("d", Running)
 }
 
+// beatsOf sends a beat that declares 5 s, every 5 s, on the sources that on gives.
+func (r *rig) beatsOf(id string, d time.Duration, state string, on ...Source) {
+	r.t.Helper()
+	r.run(d, func() {
+		if r.at.Mono%(5*time.Second) != 0 {
+			return
+		}
+		for _, src := range on {
+			r.send(beat(id, int64(r.at.Mono/time.Second), func(b *Beat) {
+				b.Source, b.Interval, b.StateText = src, 5*time.Second, []byte(state)
+			}))
+		}
+	})
+}
+
+func TestDisputeStandsWhileAStaleKeyExpires(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS, SourceRedis)
+	r.beatsOf("d", 20*time.Second, "running", SourceNATS, SourceRedis)
+	last := r.at.Mono
+	r.beatsOf("d", 20*time.Second, "running", SourceNATS)
+	r.want("d", Disputed)
+	for polls := 1; polls <= 3; polls++ {
+		r.tr.Apply(KeyGone{Source: SourceRedis, ID: "d", LastSeen: last, Polls: polls, At: r.at.Mono})
+		r.want("d", Disputed)
+		r.beatsOf("d", 2*time.Second, "running", SourceNATS)
+		r.want("d", Disputed)
+	}
+	if d := r.detail("d"); d.For < 13*time.Second {
+		t.Errorf("disputed for %v: it began anew when the key went", d.For)
+	}
+}
+
+func TestRecoveryFromStallIsNoDisputeWithTheKeyThatWasNotRefreshed(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS, SourceRedis)
+	r.beatsOf("d", 20*time.Second, "running", SourceNATS, SourceRedis)
+	r.beatsOf("d", 30*time.Second, "stalled", SourceNATS)
+	r.want("d", Stalled)
+	r.beatsOf("d", 10*time.Second, "running", SourceNATS) // Redis is polled only now and then
+	r.want("d", Running)
+	r.beatsOf("d", 10*time.Second, "running", SourceNATS)
+	r.want("d", Disputed)
+	r.beatsOf("d", 5*time.Second, "running", SourceNATS, SourceRedis)
+	r.want("d", Running)
+}
+
 func TestWaitThenOverdueThenStalled(t *testing.T) {
 	r := newRig(t, Policy{StallTimeout: time.Minute}, SourceNATS)
 	n := int64(0)
