@@ -25,13 +25,10 @@ func (t *Tracker) row(n uint32, r *record, v *View) (Row, Facts, Thresholds) {
 		ID: ID(t.store.idOf(r)), Generation: r.generation, Verdict: d.verdict,
 		Attention: attentionOf(d.verdict, d.rule, r.wait, now-f.WaitSince),
 		For:       max(now-since, 0), State: f.StateText,
-		BeatAge: max(now-r.lastBeat, 0) + f.Missing, BeatKind: f.BeatKind, WorkKnown: f.WorkKnown,
+		BeatAge: t.beatAge(r, now), BeatKind: f.BeatKind, WorkKnown: f.WorkKnown,
 		Uptime: -1, Credits: r.credits, Task: string(t.store.text.get(r.task)),
 		Waiting: r.wait, Overdue: d.rule == ruleOverdue, Sources: r.carried, Seeing: r.carried & t.sighted,
 		Why: sentence(&d, &f, &th, v, now), Held: f.Held != "",
-	}
-	if f.BeatKind == AgeUnknown {
-		row.BeatAge = -1
 	}
 	row.WorkAge, row.WorkBound = t.workAge(r, now)
 	if r.flags&flagUptime != 0 {

@@ -28,7 +28,7 @@ const minReopen = 5 * time.Second
 // "Order across sources" of the wire format.
 func (t *Tracker) place(r *record, sd *side, b *Beat) placement {
 	if b.AgeKind != AgeExact && r.lastBeat != never && r.flags&(flagAgeEstimated|flagAgeUnknown) == 0 {
-		return t.placeFirstSight(r, b)
+		return t.placeFirstSight(r, sd, b)
 	}
 	switch t.executionOf(r, sd, b) {
 	case placeNew:
@@ -40,21 +40,34 @@ func (t *Tracker) place(r *record, sd *side, b *Beat) placement {
 	case placeCurrent, placeRepeat, placeLeftover:
 	}
 	if ended(r, sd) && t.guarded(guardReopen) && !t.reopens(r, sd, b) {
+		if b.Uptime < 0 && b.Generation == 0 {
+			sd.maybeNew = true // nothing tells
+		}
 		return placeLate
 	}
-	if t.guarded(guardOrder) && repeats(r, sd, b) {
+	if t.guarded(guardOrder) && (t.repeats(r, sd, b) && !t.steppedBack(r, b) || t.leftByStall(r, b)) {
 		return placeRepeat
 	}
 	return placeCurrent
 }
 
-// placeFirstSight places a key that was there before we looked, for a session
-// that is known by fresh beats already. It never outranks them: it is a copy of
-// the head's, or a leftover.
-func (t *Tracker) placeFirstSight(r *record, b *Beat) placement {
+// placeFirstSight places a key whose age is not exact, for a session that is
+// known by fresh beats already. Unless it is plainly of a newer execution it
+// never outranks them: it is a copy of the head's, or a leftover.
+//
+// A copy that says itself that it is newer, and was written after the newest, is
+// a beat: the store kept what the bus did not bring.
+func (t *Tracker) placeFirstSight(r *record, sd *side, b *Beat) placement {
+	own := placeRepeat
+	if b.AgeKind == AgeEstimated && b.Received-b.Age > r.lastBeat && outruns(r, sd, b) {
+		own = placeCurrent
+	}
 	if b.Generation != 0 && r.generation != 0 {
-		if b.Generation == r.generation {
-			return placeRepeat
+		switch {
+		case b.Generation == r.generation:
+			return own
+		case b.Generation > r.generation:
+			return placeNew
 		}
 		return placeLeftover
 	}
@@ -66,10 +79,25 @@ func (t *Tracker) placeFirstSight(r *record, b *Beat) placement {
 		slack = t.policy.RedisTTL // it may be that much older than it looks
 	}
 	start := b.started()
+	if b.AgeKind == AgeEstimated && start > r.lastBeat+startTolerance {
+		return placeNew // the key went, and came with a new execution
+	}
 	if d := start - t.mono(r.start); d < -startTolerance || d > startTolerance+slack {
 		return placeLeftover
 	}
-	return placeRepeat
+	return own
+}
+
+// outruns reports whether a beat is newer than what we have of an execution that
+// goes on.
+func outruns(r *record, sd *side, b *Beat) bool {
+	switch {
+	case ended(r, sd):
+		return false
+	case b.Seq >= 0 && sd != nil && sd.seq >= 0 && sd.boot != "" && sd.boot == string(b.BootID):
+		return b.Seq > sd.seq
+	}
+	return b.Uptime >= 0 && r.flags&flagUptime != 0 && uint64(b.Uptime) > uint64(r.uptime)
 }
 
 // executionOf answers new, late or current by generation, else boot id, else
@@ -200,9 +228,64 @@ func (t *Tracker) reopens(r *record, sd *side, b *Beat) bool {
 
 // repeats reports whether a beat is not newer than what we have of its
 // execution: by (boot id, seq) if given, else by its uptime.
-func repeats(r *record, sd *side, b *Beat) bool {
+func (t *Tracker) repeats(r *record, sd *side, b *Beat) bool {
 	if b.Seq >= 0 && sd != nil && sd.seq >= 0 && sd.boot != "" && sd.boot == string(b.BootID) {
 		return b.Seq <= sd.seq
 	}
 	return b.Uptime >= 0 && r.flags&flagUptime != 0 && uint64(b.Uptime) < uint64(r.uptime)
+}
+
+// leftByStall reports whether a beat is the copy that Redis keeps from the same
+// second in which the publisher said by NATS that it stalled: it does not
+// refresh its key then.
+func (t *Tracker) leftByStall(r *record, b *Beat) bool {
+	return b.Source == SourceRedis && r.pub == StateStalled && b.State == StateRunning && b.Seq < 0 &&
+		b.Uptime >= 0 && r.flags&flagUptime != 0 && uint64(b.Uptime) == uint64(r.uptime) &&
+		t.mono(r.lastBy[SourceNATS]) >= r.lastBeat && b.Received-r.lastBeat < SightWindow
+}
+
+// behind is a run of beats whose uptimes lie below the newest, but go on in
+// pace with our clock.
+type behind struct {
+	source Source
+	n      int
+	since  time.Duration // Mono of the first
+	at     time.Duration // Mono of the last
+	uptime int64         // of the last
+}
+
+// What it takes to believe that an uptime stepped back, and how far the pace
+// may be off.
+const (
+	steppedBeats = 3
+	steppedFor   = 45 * time.Second
+	steppedSlack = 2 * time.Second
+)
+
+// steppedBack reports whether beats with lower uptimes are the publisher's own
+// after its clock was set back, or after those of a forgotten twin had been
+// taken for its own: they keep coming, in pace with our clock, and none comes
+// that is newer. A beat that was delayed comes among newer ones; a queue that
+// is flushed comes at once.
+func (t *Tracker) steppedBack(r *record, b *Beat) bool {
+	if b.AgeKind != AgeExact || b.Uptime < 0 || b.Seq >= 0 {
+		return false
+	}
+	k := &t.store.needSide(r).behind
+	fresh := k.n > 0 && k.at > r.lastBeat
+	if fresh && (b.Source != k.source || b.Uptime == k.uptime) {
+		return false // another copy
+	}
+	gap := b.Received - k.at
+	off := time.Duration(b.Uptime-k.uptime)*time.Second - gap
+	if !fresh || gap < time.Second || off < -steppedSlack || off > steppedSlack {
+		*k = behind{b.Source, 1, b.Received, b.Received, b.Uptime}
+		return false
+	}
+	k.n, k.at, k.uptime = k.n+1, b.Received, b.Uptime
+	if k.n < steppedBeats || b.Received-k.since < steppedFor {
+		return false
+	}
+	r.start = t.moment(b.started())
+	return true
 }

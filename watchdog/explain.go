@@ -1,7 +1,9 @@
 package watchdog
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -62,22 +64,25 @@ func sentence(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration)
 	age := func(t time.Duration) string { return FormatAge(now - t) }
 	switch d.rule {
 	case ruleTerminal:
-		return endText(&f.Terminal)
+		return endText(&f.Terminal) + maybeNew(f)
 	case ruleEndBeat:
-		return "publisher says " + f.State.String() + ", " + age(f.EndedAt) + " ago"
+		return "publisher says " + f.State.String() + ", " + age(f.EndedAt) + " ago" + maybeNew(f)
 	case ruleSupervisor:
 		return f.Supervised.Detail
 	case ruleBlind:
-		return "cannot see it since " + age(d.since) + "; last beat " + age(f.LastBeat) + " ago"
+		if f.BeatKind == AgeUnknown {
+			return "cannot see it for " + age(d.since) + "; age of its last beat unknown"
+		}
+		return "cannot see it for " + age(d.since) + "; last beat " + FormatAge(now-f.LastBeat+f.Missing) + " ago"
 	case ruleLoopWatchdog:
 		return "its loop watchdog says wedged"
 	case ruleLoopLag:
 		return "loop " + FormatAge(f.LoopLag) + " late, limit " + FormatLimit(th.LoopLagLimit)
 	case rulePublisherStalled:
 		if now-f.LastBeat > silentAfter(th.Interval, th.SilentAfterMissed) {
-			return "publisher says stalled; no beat since " + age(f.LastBeat)
+			return "publisher says stalled; no beat since, for " + age(f.LastBeat)
 		}
-		return "publisher says stalled, " + age(f.StateSince)
+		return "publisher says stalled for " + age(f.StateSince)
 	case ruleBeatsMissed:
 		return silentText(f, th, v, now)
 	case ruleKeyGone:
@@ -103,8 +108,20 @@ func sentence(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration)
 	return ""
 }
 
+// maybeNew is said of an end after which beats came that nothing tells apart
+// from a new execution's.
+func maybeNew(f *Facts) string {
+	if f.MaybeNew {
+		return "; beats since could be a new run"
+	}
+	return ""
+}
+
 func endText(t *TerminalSeen) string {
-	text := "settled " + t.Outcome.String() + " by " + t.SettledBy
+	text := "settled " + t.Outcome.String()
+	if t.SettledBy != "" {
+		text += " by " + t.SettledBy
+	}
 	if t.Reason != "" {
 		text = t.Reason + "; " + text
 	}
@@ -143,7 +160,10 @@ func silentText(f *Facts, th *Thresholds, v *View, now time.Duration) string {
 
 func disputeText(f *Facts, now time.Duration) string {
 	nats, redis := f.LastBy[SourceNATS], f.LastBy[SourceRedis]
-	if redis > nats {
+	switch {
+	case max(nats, redis) < f.LastBeat:
+		return lastSource(f).String() + " fresh, no beat by the bus for " + FormatAge(now-max(nats, redis))
+	case redis > nats:
 		return "Redis fresh, no NATS beat for " + FormatAge(now-nats)
 	}
 	return "NATS fresh, Redis copy unchanged for " + FormatAge(now-redis)
@@ -192,6 +212,9 @@ func inputs(d *decision, f *Facts, th *Thresholds, now time.Duration) []Input {
 	}
 	if d.rule == ruleBusDisputed {
 		for _, src := range [...]Source{SourceNATS, SourceRedis} {
+			if f.LastBy[src] == never {
+				continue
+			}
 			add(Input{Name: "beat_" + src.String(), Value: seconds(now - f.LastBy[src]), Unit: "s", Source: src.String(), Age: since(f.LastBy[src])})
 		}
 	}
@@ -216,8 +239,20 @@ func seconds(d time.Duration) string {
 	return strconv.FormatFloat(d.Round(time.Millisecond).Seconds(), 'f', -1, 64)
 }
 
-// forecasts tells what comes next, soonest first.
+// forecasts tells what comes next: by time, soonest first, then what does not
+// come by time.
 func forecasts(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration) []Forecast {
+	out := possible(d, f, th, v, now)
+	slices.SortStableFunc(out, func(a, b Forecast) int {
+		if (a.In < 0) != (b.In < 0) {
+			return cmp.Compare(b.In, a.In)
+		}
+		return cmp.Compare(a.In, b.In)
+	})
+	return out
+}
+
+func possible(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration) []Forecast {
 	const nothing, beat = "nothing arrives", "a beat arrives"
 	in := func(at time.Duration) time.Duration { return max(at-now, 0) }
 	switch d.verdict {
@@ -226,12 +261,23 @@ func forecasts(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration
 	case Unknown:
 		return []Forecast{{Running, -1, "a source is seen again; then one grace of " + FormatLimit(th.Interval)}}
 	case Wedge:
-		return []Forecast{{Running, -1, "its loop moves again"}}
+		moves := Forecast{Running, -1, "its loop moves again"}
+		if !th.CadenceKnown() {
+			return []Forecast{moves}
+		}
+		return append(lostForecast(f, th, v, now), moves)
 	case Stalled, Quiet:
-		if d.rule == rulePublisherStalled {
+		switch d.rule {
+		case rulePublisherStalled:
 			return []Forecast{{Running, -1, "the publisher says running"}}
+		case ruleQuiet, ruleQuietStalled:
+			return []Forecast{{Silent, in(silentAt(f, th, v)), nothing}, {Running, -1, "its task, credits or state changes"}}
 		}
 		return []Forecast{{Silent, in(silentAt(f, th, v)), nothing}, {Running, -1, "work is seen"}}
+	case Restarting:
+		return []Forecast{{Running, -1, "the new execution beats"}}
+	case CrashLoop:
+		return []Forecast{{Restarting, -1, "an operator restarts it"}}
 	case Disputed:
 		return []Forecast{{Silent, in(silentAt(f, th, v)), nothing}, {Running, -1, "both sources agree again"}}
 	case Waiting:
@@ -243,7 +289,7 @@ func forecasts(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration
 		}
 	case Running:
 		return runningForecast(f, th, v, now)
-	case Restarting, CrashLoop, Completed, Stopped, Failed, Lost, Expired, VerdictCount:
+	case Completed, Stopped, Failed, Lost, Expired, VerdictCount:
 	}
 	return nil
 }

@@ -31,6 +31,7 @@ type Facts struct {
 	StateText  string
 	StateSince time.Duration // first beat of the present state
 	EndedAt    time.Duration // a completed or error beat; never
+	MaybeNew   bool          // beats since its end could be of a new execution: nothing in them tells
 
 	Terminal   TerminalSeen // Outcome none and not Foreign: there is none
 	Supervised Supervised

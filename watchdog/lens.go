@@ -240,8 +240,11 @@ func (t *Tracker) candidate(r *record, verdict Verdict, attention Attention, now
 	c := Candidate{
 		ID: t.store.idOf(r), Task: t.store.text.get(r.task), State: t.stateText(r),
 		Generation: r.generation, Verdict: verdict, Attention: attention,
-		For: now - t.mono(r.since), BeatAge: now - r.lastBeat, WorkKnown: r.flags&flagWorkKnown != 0,
+		For: now - t.mono(r.since), BeatAge: t.beatAge(r, now), WorkKnown: r.flags&flagWorkKnown != 0,
 		Uptime: -1, Credits: r.credits, Waiting: r.wait, Sources: r.carried,
+	}
+	if verdict != r.verdict {
+		c.For = now - t.blind[r.carried].Since()
 	}
 	c.WorkAge, _ = t.workAge(r, now)
 	if r.flags&flagUptime != 0 {
@@ -251,6 +254,18 @@ func (t *Tracker) candidate(r *record, verdict Verdict, attention Attention, now
 		c.Host, c.Agent = []byte(sd.host), []byte(sd.agent)
 	}
 	return c
+}
+
+// beatAge is the age of the last beat; -1 unknown.
+func (t *Tracker) beatAge(r *record, now time.Duration) time.Duration {
+	age := max(now-r.lastBeat, 0)
+	switch {
+	case r.flags&flagAgeUnknown != 0:
+		return -1
+	case r.flags&flagAgeEstimated != 0:
+		age += t.store.sideOf(r).estimatedAge
+	}
+	return age
 }
 
 // workAge is the age of the last work, or of the last visible change; bound
@@ -358,7 +373,10 @@ func (l *lens) neighbours(a *Ask, order []uint32, w *Window) {
 	idAt := func(i int) ID {
 		l.t.mu.RLock()
 		defer l.t.mu.RUnlock()
-		return ID(s.idOf(s.at(order[i])))
+		if r := s.at(order[i]); r.birth == l.births[order[i]] {
+			return ID(s.idOf(r))
+		}
+		return "" // forgotten since the scan
 	}
 	for k := 1; k <= n; k++ {
 		if i := (w.Anchor + k) % n; wants(i) {
@@ -394,7 +412,7 @@ func (l *lens) fill(a *Ask, order []uint32, w *Window) {
 		t.mu.RLock()
 		v := t.view()
 		for _, n := range chunk {
-			if r := t.store.at(n); r.birth != 0 { // not forgotten since the scan
+			if r := t.store.at(n); r.birth != 0 && r.birth == l.births[n] { // not forgotten since the scan
 				row, _, _ := t.row(n, r, &v)
 				w.Rows = append(w.Rows, row)
 			}

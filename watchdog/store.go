@@ -97,6 +97,8 @@ type side struct {
 	supervised                 Supervised
 	endedAt                    time.Duration
 	lateBeats                  uint64
+	maybeNew                   bool // beats since its end could be of a new execution
+	behind                     behind
 	overtaken                  span   // the execution before the head's
 	firstSeen                  moment // of the session, if an execution was overtaken; else noMoment
 }

@@ -351,7 +351,7 @@ func (f *Facts) precise(r *record) {
 
 func (f *Facts) fromSide(r *record, sd *side) {
 	f.WedgedAt, f.LoopLag = sd.wedgedAt, sd.loopLag
-	f.Terminal, f.Supervised = sd.terminal, sd.supervised
+	f.Terminal, f.Supervised, f.MaybeNew = sd.terminal, sd.supervised, sd.maybeNew
 	f.KeySeen, f.KeyGoneAt = sd.keySeen, sd.keyGoneAt
 	f.WaitSince, f.WaitMax = sd.waitSince, sd.waitMax
 	if r.flags&flagEndedByBeat != 0 {
