@@ -161,5 +161,18 @@ func wall(at, now int64) string {
 	return t.Format("15:04:05Z")
 }
 
+// wallAt is the wall-clock time, as wall writes it, of a moment of the feed's
+// own clock. It is reckoned from the feed's start: the two clocks are never read
+// at quite the same moment, so reckoned from now the same moment would be one
+// second now and another then. A wall clock that was set since is followed.
+func (m *Model) wallAt(mono time.Duration) string {
+	w := &m.window
+	set := time.Duration(w.Now.Wall-w.Started.Wall) - (w.Now.Mono - w.Started.Mono)
+	if set.Abs() < time.Second {
+		set = 0
+	}
+	return wall(w.Started.Wall+int64(set+mono-w.Started.Mono), w.Now.Wall)
+}
+
 // clock writes the time of the header without a date.
 func clock(at int64) string { return time.Unix(0, at).UTC().Format("15:04:05Z") }

@@ -47,7 +47,7 @@ func (m *Model) workFact(d *watchdog.Detail, full bool) fact {
 	case healthy(&d.Row):
 		return fact{label: "work", text: bars + "  " + what + " at most " + age(coarse(d.WorkAge)) + " ago"}
 	}
-	return fact{label: "work", text: bars + "  " + what + " " + wall(m.window.Now.Wall-int64(d.WorkAge), m.window.Now.Wall)}
+	return fact{label: "work", text: bars + "  " + what + " " + m.wallAt(m.window.Now.Mono-d.WorkAge)}
 }
 
 // mostBars is how many bars fit beside their labels on a small screen.

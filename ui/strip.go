@@ -141,7 +141,7 @@ func (m *Model) stateFact(d *watchdog.Detail, room int) fact {
 	}
 	since := ""
 	if d.TaskSince >= 0 {
-		since = ", since " + wall(m.window.Now.Wall-int64(d.TaskSince), m.window.Now.Wall)
+		since = ", since " + m.wallAt(m.window.Now.Mono-d.TaskSince)
 	}
 	task := d.Task
 	if room > 0 {

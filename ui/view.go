@@ -134,7 +134,7 @@ func (m *Model) banners() []banner {
 		if g.HeldFor == 0 {
 			continue
 		}
-		text := "HELD  " + count(g.N) + " silent together since " + wall(m.window.Now.Wall-int64(m.window.Now.Mono-g.Began), m.window.Now.Wall)
+		text := "HELD  " + count(g.N) + " silent together since " + m.wallAt(g.Began)
 		text += "; settling is stopped"
 		if g.HeldFor > 0 {
 			text += " for " + age(coarse(g.HeldFor))

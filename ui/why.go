@@ -163,7 +163,7 @@ func (m *Model) groupOf(d *watchdog.Detail) *watchdog.Group {
 // groupText is "400 of 2,000 stopped together since 03:12:09Z, all on hosts
 // eu2-*; 1,600 beat on".
 func (m *Model) groupText(g *watchdog.Group) string {
-	text := count(g.N) + " of " + count(g.Of) + " stopped together since " + wall(m.window.Now.Wall-int64(m.window.Now.Mono-g.Began), m.window.Now.Wall)
+	text := count(g.N) + " of " + count(g.Of) + " stopped together since " + m.wallAt(g.Began)
 	if g.Shared != "" {
 		text += ", " + g.Shared
 	}
@@ -191,7 +191,7 @@ func (m *Model) eyesText(e *watchdog.Evidence) string {
 		if s.Up {
 			word = " seen since "
 		}
-		text := linkName(s.Source) + word + wall(m.window.Now.Wall-int64(max(s.Since, 0)), m.window.Now.Wall)
+		text := linkName(s.Source) + word + m.wallAt(m.window.Now.Mono-max(s.Since, 0))
 		if s.Reason != "" {
 			text += " (" + s.Reason + ")"
 		}
