@@ -10,7 +10,7 @@ import (
 )
 
 // Orphaned is the reason for which suspending is refused.
-const Orphaned = "not suspended: no shell is waiting to continue it (its process group is orphaned)"
+const Orphaned = "no shell is waiting to continue it (its process group is orphaned)"
 
 // endWindow is how long a stopped program that was continued in the background
 // listens for a signal to end before it stops again: shells send both.
