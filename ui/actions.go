@@ -140,7 +140,7 @@ func firstRunActions() []action {
 	return []action{
 		{name: "demo", keys: "d", in: inFirstRun, group: "start", help: "demo: simulated agents, every verdict within 20 s, nothing kept", off: needsHost, do: (*Model).openDemo},
 		{name: "bus", keys: "b", in: inFirstRun, group: "start", help: "start a bus on 127.0.0.1 that local agents can join", off: needsHost, do: (*Model).openBus},
-		{name: "supervise", keys: "s", in: inFirstRun, group: "start", help: "how to supervise a command", do: (*Model).showSupervise},
+		{name: "supervise", keys: "s", in: inFirstRun, group: "start", help: "supervise a command", off: later("sessionwatch run is")},
 		{name: "connect", keys: "c", in: inFirstRun, group: "start", help: "connect elsewhere: address or context", off: needsHost, do: (*Model).openConnect},
 		{name: "recording", keys: "o", in: inFirstRun, group: "start", help: "open a recording; a bundled night needs no server", off: needsHost, do: (*Model).openRecording},
 		{name: "ctx", in: inViews, group: "start", help: "contexts: named clusters of the configuration; ctx NAME watches one", off: needsHost, do: (*Model).openContexts, with: (*Model).openContext},
@@ -167,6 +167,7 @@ func screenActions() []action {
 	return []action{
 		{name: "palette", keys: ":", in: inViews, group: "screen", foot: "actions", help: "palette: every action by name with its key", do: (*Model).openPalette},
 		{name: "help", keys: "?", in: inViews &^ inHelp, group: "screen", foot: "help", help: "help: generated, searchable; what is off has its reason", do: func(m *Model) tea.Cmd { return m.openView(viewHelp) }},
+		{name: "close-help", keys: "?", in: inHelp, group: "screen", help: "back from help", do: func(m *Model) tea.Cmd { m.closeView(); return nil }},
 		{name: "leave", keys: "esc", in: inText | inMenu, group: "screen", fixed: true, foot: "back", help: "back to the view below", do: (*Model).undoLayer},
 		{name: "undo", keys: "esc", in: inLists | inFirstRun | inInput, group: "screen", fixed: true, help: "undo one layer: prompt, view, filter; never quits; alt with a key counts as esc", do: (*Model).undoLayer},
 		{name: "quit", keys: "q", in: inViews, group: "screen", foot: "quit", help: "back, then quit", do: (*Model).back},

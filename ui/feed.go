@@ -46,11 +46,11 @@ type Replay interface {
 // Target names what to open.
 type Target struct {
 	Kind    TargetKind
-	NATS    string // address; empty: as configured; "-" none
-	Redis   string // likewise
-	Context string // name in the configuration
-	File    string // recording
-	Speed   float64
+	NATS    string  // address; empty: as configured; "-" none
+	Redis   string  // likewise
+	Context string  // name in the configuration
+	File    string  // recording
+	Speed   float64 // of a recording or a demo; 0: the host's choice
 	Seed    uint64
 	Agents  int
 }

@@ -136,7 +136,7 @@ func TestFirstRunOffersWhatUxSays(t *testing.T) {
 	for _, must := range []string{
 		"NO SERVER  nothing is watched yet", "nats://localhost:4222", "default", "refused  try 3 in 4s", "no such host  try 2 in 2s", "REDIS_URL",
 		"> d  demo: simulated agents, every verdict within 20 s, nothing kept", "b  start a bus on 127.0.0.1 (4222, 6379)",
-		"s  supervise a command:   sessionwatch run -- python3 agent.py", "c  connect elsewhere: address or context",
+		"s  supervise a command  (off: sessionwatch run is not built yet)", "c  connect elsewhere: address or context",
 		"o  open a recording; a bundled night needs no server", "sessionwatch beat hello --task \"it works\"", "? help", "q quit",
 	} {
 		if !strings.Contains(frame, must) {
@@ -190,7 +190,7 @@ func TestFirstRunChoices(t *testing.T) {
 	s.press("enter")
 	got := o.targets[1:]
 	want := []Target{
-		{Kind: TargetConfigured, Context: "prod"}, {Kind: TargetRecording, Speed: 1}, {Kind: TargetConfigured, NATS: "nats://a:4222", Redis: "redis://b:6379"},
+		{Kind: TargetConfigured, Context: "prod"}, {Kind: TargetRecording}, {Kind: TargetConfigured, NATS: "nats://a:4222", Redis: "redis://b:6379"},
 	}
 	for i := range want {
 		if i >= len(got) || got[i] != want[i] {
@@ -199,14 +199,14 @@ func TestFirstRunChoices(t *testing.T) {
 		}
 	}
 	s.press("s")
-	if !strings.Contains(s.m.note.text, "sessionwatch run -- python3 agent.py") {
+	if !strings.Contains(s.m.note.text, "not built yet") {
 		t.Errorf("s says %q", s.m.note.text)
 	}
 }
 
 func TestConnectRefusesWhatCannotWork(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "type an address", "host:4222": "no scheme", "http://x": "neither NATS", "nats://u:secret@h": "password", "nats://": "no host", "a b": "no scheme", "nats://a\x7f:x:y": "no address",
+		"": "type an address", "host:4222": "write nats:// or redis:// in front", "http://x": "neither NATS", "nats://u:secret@h": "password", "nats://": "no host", "a b": "in front of a", "nats://a\x7f:x:y": "no address",
 	} {
 		if _, err := targetOf(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", text, err)

@@ -40,7 +40,7 @@ func (m *Model) choices() []*action {
 var choiceTexts = map[string]string{
 	"demo":      "demo: simulated agents, every verdict within 20 s, nothing kept",
 	"bus":       "start a bus on 127.0.0.1 (4222, 6379) that local agents can join",
-	"supervise": "supervise a command:   sessionwatch run -- python3 agent.py",
+	"supervise": "supervise a command",
 	"connect":   "connect elsewhere: address or context",
 	"recording": "open a recording; a bundled night needs no server",
 }
@@ -161,7 +161,7 @@ func linkRowText(m *Model, l *watchdog.Link) (Style, string) {
 	if l.Attempt > 0 {
 		text += fmt.Sprintf("  try %d", l.Attempt)
 		if l.NextTry > 0 {
-			text += " in " + age(l.NextTry)
+			text += tryIn(l.NextTry)
 		}
 	}
 	return m.styles.Suspect, text
@@ -170,14 +170,10 @@ func linkRowText(m *Model, l *watchdog.Link) (Style, string) {
 func (m *Model) openDemo() tea.Cmd { return m.openTarget(Target{Kind: TargetDemo}) }
 func (m *Model) openBus() tea.Cmd  { return m.openTarget(Target{Kind: TargetBus}) }
 
-func (m *Model) showSupervise() tea.Cmd {
-	return m.say("q leaves; then:  sessionwatch run -- python3 agent.py")
-}
-
 // openConnect asks for an address or a context.
 func (m *Model) openConnect() tea.Cmd {
 	m.prompt = &prompt{
-		label: "connect", hint: "nats://host:4222, redis://host:6379, both with a space between, or the name of a context",
+		label: "connect", hint: "nats://host:4222, redis://host:6379, or both; or the name of a context",
 		changed: func(m *Model, string2 string) tea.Cmd { m.prompt.err = ""; return nil },
 		take: func(m *Model, text string) (tea.Cmd, bool) {
 			t, err := targetOf(text)
@@ -202,7 +198,7 @@ func targetOf(text string) (Target, error) {
 		scheme, _, has := strings.Cut(w, "://")
 		if !has {
 			if len(words) > 1 || strings.ContainsAny(w, ":/") {
-				return Target{}, fmt.Errorf("%s has no scheme: write nats://%s or redis://%s", w, w, w)
+				return Target{}, fmt.Errorf("write nats:// or redis:// in front of %s", w)
 			}
 			return Target{Kind: TargetConfigured, Context: w}, nil
 		}
@@ -246,7 +242,7 @@ func (m *Model) openRecording() tea.Cmd {
 	m.prompt = &prompt{
 		label: "recording", hint: "file of sessionwatch record; empty: the bundled night",
 		take: func(m *Model, text string) (tea.Cmd, bool) {
-			return m.openTarget(Target{Kind: TargetRecording, File: text, Speed: 1}), true
+			return m.openTarget(Target{Kind: TargetRecording, File: text}), true
 		},
 	}
 	return nil

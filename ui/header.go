@@ -110,10 +110,18 @@ func linkTrouble(l *watchdog.Link) string {
 	if l.Attempt > 0 {
 		fmt.Fprintf(&b, ", try %d", l.Attempt)
 		if l.NextTry > 0 {
-			b.WriteString(" in " + age(l.NextTry))
+			b.WriteString(tryIn(l.NextTry))
 		}
 	}
 	return b.String()
+}
+
+// tryIn says when a server is tried again: " in 4s", " now".
+func tryIn(d time.Duration) string {
+	if d < time.Second {
+		return " now"
+	}
+	return " in " + age(d)
 }
 
 // fleetLine is the first line: is anything wrong?
@@ -153,7 +161,7 @@ func (m *Model) fleetLine() []segment {
 }
 
 func (m *Model) wellLine(f *watchdog.Fleet) []segment {
-	trouble := "no trouble since " + age(m.window.Now.Mono-m.window.Started.Mono)
+	trouble := "no trouble for " + age(m.window.Now.Mono-m.window.Started.Mono)
 	if f.LastTrouble >= 0 {
 		trouble = "last trouble " + age(max(m.window.Now.Mono-f.LastTrouble, 0)) + " ago"
 	}

@@ -109,7 +109,7 @@ func (m *Model) openFilter() tea.Cmd {
 		return true
 	}
 	m.prompt = &prompt{
-		label: "/", hint: "words  /regex/  !not  verdict:stalled  work>5m  credits<2  task:~chunk  host:eu2-*", in: newInput(before),
+		label: "/", hint: "words /regex/ !not verdict:stalled work>5m credits<2 task:~chunk host:eu2-*", in: newInput(before),
 		changed: func(m *Model, text string) tea.Cmd {
 			if !try(m, text) {
 				return nil
