@@ -12,6 +12,8 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sessionwatch/sessionwatch/internal/spelling"
 )
 
 // maxFileSize bounds the configuration file: a thousand sessions fit in well.
@@ -142,7 +144,7 @@ func kindWord(tag string) string {
 
 // unknown complains about a key that the block does not have.
 func (d *decoder) unknown(key *yaml.Node, path string, names []string) {
-	hint := didYouMean(key.Value, names)
+	hint := spelling.DidYouMean(key.Value, names)
 	if hint == "" {
 		if where := d.groups[key.Value]; len(where) > 0 {
 			hint = "; it belongs under " + strings.Join(where, " or ")

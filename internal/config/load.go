@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sessionwatch/sessionwatch/internal/spelling"
 )
 
 // Config is the whole configuration: the settings after flags and environment
@@ -307,7 +309,7 @@ func (l *loader) applyContext() {
 		names := slices.Sorted(maps.Keys(s.Contexts))
 		has := "the configuration has no contexts; add one under contexts:"
 		if len(names) > 0 {
-			has = "the configuration has " + listed(names) + didYouMean(name, names)
+			has = "the configuration has " + listed(names) + spelling.DidYouMean(name, names)
 		}
 		l.d.faultElsewhere("--context", "%s is not known; %s", quoted(name), has)
 		return

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sessionwatch/sessionwatch/internal/spelling"
 )
 
 // value is what a key of the file holds: a scalar, a list or a block.
@@ -259,7 +261,7 @@ func choice[T ~string](dst *T, def T, words ...T) value {
 				}
 				names[i] = string(w)
 			}
-			return "", quoted(t) + " is not known; give " + want + didYouMean(t, names)
+			return "", quoted(t) + " is not known; give " + want + spelling.DidYouMean(t, names)
 		}}
 }
 

@@ -39,7 +39,7 @@ func rooms() []room {
 	terminal := append([]string{"golang.org/x/sys/...", "golang.org/x/term"}, charm...)
 	return []room{
 		{path: "watchdog/...", own: []string{"watchdog"}, onlyLibs: none},
-		{path: "internal/...", own: []string{"watchdog", "internal/termtext"}},
+		{path: "internal/...", own: []string{"watchdog", "internal/termtext", "internal/spelling"}},
 		{path: "sources/...", own: []string{"watchdog", "internal/..."}},
 		{path: "sources/recording/recordingtest", own: []string{"watchdog", "internal/...", "sources/recording"}},
 		{path: "demo/...", own: []string{"watchdog/...", "internal/...", "sources/..."}},

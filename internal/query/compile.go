@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/sessionwatch/sessionwatch/internal/spelling"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -152,7 +153,7 @@ func (c *compiler) comparison(name, op string, start int) (term, error) {
 			names[i] = c.fields[i].name
 		}
 		return term{}, c.fail(start, "%q is not a field%s (fields: %s; to look for the word itself, put it into quotes)",
-			name, nearest(name, names), strings.Join(names, ", "))
+			name, spelling.DidYouMean(name, names), strings.Join(names, ", "))
 	}
 	if op == opIs && (f.age != nil || f.number != nil) { // "work:>5m" is "work>5m"
 		if inner, ok := c.operator(); ok && inner != opIs {
@@ -252,7 +253,7 @@ func (c *compiler) wordTerm(f *field, op string, list []value, start int) (term,
 			for i := range f.words {
 				names[i] = f.words[i].name
 			}
-			return term{}, c.fail(v.pos, "%q is not a value of %s%s (values: %s)", v.text, f.name, nearest(v.text, names), strings.Join(names, ", "))
+			return term{}, c.fail(v.pos, "%q is not a value of %s%s (values: %s)", v.text, f.name, spelling.DidYouMean(v.text, names), strings.Join(names, ", "))
 		}
 		tests, set = append(tests, w.test), set|w.bit
 	}

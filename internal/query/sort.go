@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sessionwatch/sessionwatch/internal/spelling"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -49,7 +50,7 @@ func SortBy(name string) (SortKey, error) {
 		}
 		names[i] = k.Name
 	}
-	return SortKey{}, fmt.Errorf("%q is not an order%s (orders: %s)", name, nearest(name, names), strings.Join(names, ", "))
+	return SortKey{}, fmt.Errorf("%q is not an order%s (orders: %s)", name, spelling.DidYouMean(name, names), strings.Join(names, ", "))
 }
 
 func oldest(age func(*watchdog.Candidate) time.Duration) func(*watchdog.Candidate) watchdog.Key {

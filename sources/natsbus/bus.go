@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -203,7 +204,7 @@ func (b *Bus) subscribe(c *conn) error {
 func (b *Bus) proved(c *conn) {
 	err := c.nc.LastError()
 	if err != b.before && isSubscriptionDenied(err) {
-		b.deny(short(err.Error()))
+		b.deny(netreason.Short(err.Error()))
 		return
 	}
 	b.deny("")
@@ -232,12 +233,12 @@ func (b *Bus) troubled(c *conn, err error) error {
 	case isSubscriptionDenied(err):
 		// It may be the echo of one that was subscribed again with success.
 		if err == c.nc.LastError() && err != b.before {
-			b.deny(short(err.Error()))
+			b.deny(netreason.Short(err.Error()))
 		}
 	case errors.Is(err, nats.ErrSlowConsumer):
 		b.countDropped(c)
 	default:
-		b.log.Warn("the NATS server complains", "error", short(err.Error()))
+		b.log.Warn("the NATS server complains", "error", netreason.Short(err.Error()))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/termtext"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -204,7 +205,7 @@ func (p *Publisher) publishNow(ctx context.Context, subject string, payload []by
 		return fmt.Errorf("%s: %s; whether it was sent is not known", c.server.display, reason(err))
 	}
 	if err := c.nc.LastError(); err != before && errors.Is(err, nats.ErrPermissionViolation) {
-		return fmt.Errorf("%s: %s; ask its operator for the permission to publish there", c.server.display, short(err.Error()))
+		return fmt.Errorf("%s: %s; ask its operator for the permission to publish there", c.server.display, netreason.Short(err.Error()))
 	}
 	if id := subject != wire.PingSubject; id {
 		p.box.count(func(n *Counts) { n.Sent++ })
@@ -256,7 +257,7 @@ func (p *Publisher) troubled(_ *conn, err error) error {
 			return nil
 		}
 	}
-	p.log.Warn("the NATS server complains", "error", short(err.Error()))
+	p.log.Warn("the NATS server complains", "error", netreason.Short(err.Error()))
 	return nil
 }
 

@@ -1,18 +1,12 @@
 package natsbus
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"io"
-	"net"
 	"strings"
-	"syscall"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/sessionwatch/sessionwatch/internal/termtext"
+	"github.com/sessionwatch/sessionwatch/internal/netreason"
 )
 
 // errNoAnswer says that a ping was not answered in time.
@@ -40,7 +34,7 @@ func reason(err error) string {
 	case errors.Is(err, nats.ErrConnectionClosed):
 		return "connection lost"
 	}
-	return short(strings.TrimPrefix(err.Error(), "nats: "))
+	return netreason.Short(strings.TrimPrefix(err.Error(), "nats: "))
 }
 
 func authReason(err error) string {
@@ -60,68 +54,22 @@ func authReason(err error) string {
 }
 
 func networkReason(err error) string {
-	var (
-		lookup *net.DNSError
-		timed  net.Error
-	)
-	switch {
-	case errors.As(err, &lookup) && lookup.IsNotFound:
-		return "no such host"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "refused"
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return "unreachable"
-	case errors.As(err, &timed) && timed.Timeout(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return "timed out"
-	case errors.As(err, &lookup):
-		return "name look-up failed"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
-		errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
-		return "connection lost"
+	if errors.Is(err, nats.ErrTimeout) {
+		return netreason.TimedOut
 	}
-	return ""
+	return netreason.Network(err)
 }
 
 func tlsReason(err error) string {
-	var (
-		record  tls.RecordHeaderError
-		unknown x509.UnknownAuthorityError
-		host    x509.HostnameError
-		invalid x509.CertificateInvalidError
-	)
-	switch {
+	switch words := netreason.TLS(err); {
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		return "the server does not speak it, and it is demanded"
-	case errors.As(err, &record):
-		return "the server does not speak it"
-	case errors.As(err, &unknown):
-		return "the certificate is signed by an unknown authority"
-	case errors.As(err, &host):
-		return "the certificate is for another host name"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "the certificate has expired or is not valid yet"
-	}
-	text := err.Error()
-	i := strings.LastIndex(text, "tls: ")
-	switch {
-	case i >= 0 && (strings.Contains(text, "certificate required") || strings.Contains(text, "bad certificate")):
-		return "the server wants a certificate of ours that it trusts"
-	case i >= 0:
-		return short(text[i+len("tls: "):])
+	case words != "":
+		return words
 	case errors.Is(err, nats.ErrTLS):
-		return short(strings.TrimPrefix(text, nats.ErrTLS.Error()+": "))
+		return netreason.Short(strings.TrimPrefix(err.Error(), nats.ErrTLS.Error()+": "))
 	}
 	return ""
-}
-
-// short makes text that may come from a server safe and fit for a header.
-func short(text string) string {
-	text = strings.Join(strings.Fields(termtext.Clean(termtext.RedactURL(text))), " ")
-	const limit = 100
-	if r := []rune(text); len(r) > limit {
-		return string(r[:limit-1]) + "…"
-	}
-	return text
 }
 
 // isSubscriptionDenied reports whether an error of the server stands on what we

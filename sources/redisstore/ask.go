@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -93,14 +95,14 @@ func (c *client) ask(ctx context.Context, id watchdog.ID) (Answer, error) {
 	_, _ = pipe.Exec(ctx)
 	value, err := get.Bytes()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return Answer{}, fmt.Errorf("%s does not say whether %s lives: %s", c.target.display, clean(string(id)), explain(err, "GETRANGE").words)
+		return Answer{}, fmt.Errorf("%s does not say whether %s lives: %s", c.target.display, netreason.Short(string(id)), explain(err, "GETRANGE").words)
 	}
 	if len(value) == 0 {
 		return Answer{Left: -1}, nil
 	}
 	a := Answer{Present: true, Left: -1}
 	if err := wire.DecodeBeat(&a.Beat, []byte(id), value); err != nil {
-		return Answer{}, fmt.Errorf("the value of %s is no beat: %w", clean(key), err)
+		return Answer{}, fmt.Errorf("the value of %s is no beat: %w", netreason.Short(key), err)
 	}
 	a.Beat.Source, a.Beat.AgeKind = watchdog.SourceRedis, watchdog.AgeUnknown
 	if left.Err() == nil && left.Val() > 0 {

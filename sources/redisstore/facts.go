@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sessionwatch/sessionwatch/internal/netreason"
 )
 
 // facts are what a master says about itself. A server may hide any of them
@@ -155,7 +157,7 @@ func (f *facts) warnings() []string {
 		w = append(w, "this is a replica: what it shows may be late, and it refuses writes")
 	}
 	if f.maxMemory > 0 && f.policy != "" && f.policy != "noeviction" {
-		w = append(w, "maxmemory-policy "+clean(f.policy)+" evicts liveness keys under pressure; set noeviction")
+		w = append(w, "maxmemory-policy "+netreason.Short(f.policy)+" evicts liveness keys under pressure; set noeviction")
 	}
 	if f.evicted > 0 {
 		w = append(w, "keys were evicted: a missing key does not mean an ended session")

@@ -2,16 +2,12 @@ package redisstore
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"io"
-	"net"
 	"strings"
-	"syscall"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sessionwatch/sessionwatch/internal/termtext"
+
+	"github.com/sessionwatch/sessionwatch/internal/netreason"
 )
 
 // failureKind says what a failure means for the connection.
@@ -75,7 +71,7 @@ func isServerText(err error) bool {
 
 func explainServer(text, command string) failure {
 	if i := strings.Index(text, "NOPERM "); i >= 0 {
-		reason := clean(strings.TrimPrefix(text[i:], "NOPERM "))
+		reason := netreason.Short(strings.TrimPrefix(text[i:], "NOPERM "))
 		if command != "" {
 			reason = command + ": " + reason
 		}
@@ -95,79 +91,21 @@ func explainServer(text, command string) failure {
 	if strings.Contains(text, "No such master") {
 		return failure{kind: failedServer, words: "the sentinels do not know this master_name"}
 	}
-	return failure{kind: failedServer, words: clean(text)}
+	return failure{kind: failedServer, words: netreason.Short(text)}
 }
 
 func explainLink(err error) failure {
-	var (
-		lookup *net.DNSError
-		timed  net.Error
-	)
 	switch {
-	case errors.As(err, &lookup) && lookup.IsNotFound:
-		return failure{words: "no such host"}
 	case strings.Contains(err.Error(), "sentinels specified in configuration are unreachable"):
 		return failure{words: "no sentinel answers", timeout: errors.Is(err, context.DeadlineExceeded)}
 	case errors.Is(err, errNoHandshake):
 		return failure{words: "TLS: the handshake timed out; perhaps this is not a TLS port", timeout: true}
-	case isTLS(err):
-		return failure{words: "TLS: " + tlsReason(err)}
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return failure{words: "refused"}
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return failure{words: "unreachable"}
-	case errors.As(err, &timed) && timed.Timeout(), errors.Is(err, context.DeadlineExceeded):
-		return failure{words: "timed out", timeout: true}
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
-		errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
-		return failure{words: "connection lost"}
-	case errors.As(err, &lookup):
-		return failure{words: "name look-up failed"}
 	}
-	return failure{words: clean(err.Error())}
-}
-
-func isTLS(err error) bool {
-	var (
-		record  tls.RecordHeaderError
-		unknown x509.UnknownAuthorityError
-		host    x509.HostnameError
-		invalid x509.CertificateInvalidError
-	)
-	return errors.As(err, &record) || errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &invalid) ||
-		strings.Contains(err.Error(), "tls: ")
-}
-
-func tlsReason(err error) string {
-	var (
-		record  tls.RecordHeaderError
-		unknown x509.UnknownAuthorityError
-		host    x509.HostnameError
-		invalid x509.CertificateInvalidError
-	)
-	switch {
-	case errors.As(err, &record):
-		return "the server does not speak TLS"
-	case errors.As(err, &unknown):
-		return "the certificate is signed by an unknown authority"
-	case errors.As(err, &host):
-		return "the certificate is for another host name"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "the certificate has expired or is not valid yet"
+	if words := netreason.TLS(err); words != "" {
+		return failure{words: "TLS: " + words}
 	}
-	text := err.Error()
-	if i := strings.LastIndex(text, "tls: "); i >= 0 {
-		text = text[i+len("tls: "):]
+	if words := netreason.Network(err); words != "" {
+		return failure{words: words, timeout: words == netreason.TimedOut}
 	}
-	return clean(text)
-}
-
-// clean makes a text that came from a server safe and short.
-func clean(text string) string {
-	text = strings.Join(strings.Fields(termtext.Clean(text)), " ")
-	const limit = 100
-	if r := []rune(text); len(r) > limit {
-		return string(r[:limit-1]) + "…"
-	}
-	return text
+	return failure{words: netreason.Short(err.Error())}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -299,5 +301,5 @@ func checkID(id watchdog.ID) error {
 		return nil
 	}
 	return fmt.Errorf("%q cannot be a session id: use 1 to 256 bytes without white space, control characters and * > { }, and no empty part between dots",
-		clean(string(id)))
+		netreason.Short(string(id)))
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sessionwatch/sessionwatch/internal/spelling"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -28,7 +29,7 @@ func nearest(id string, rows []watchdog.Row) []string {
 		case id != "" && strings.Contains(strings.ToLower(other), strings.ToLower(id)):
 			d = 0
 		case abs(len(other)-len(id)) <= limit:
-			d = distance(id, other)
+			d = spelling.Distance(id, other)
 		}
 		if d <= limit {
 			found = append(found, candidate{other, d})
@@ -42,27 +43,6 @@ func nearest(id string, rows []watchdog.Row) []string {
 		out = append(out, c.id)
 	}
 	return out
-}
-
-// distance counts the bytes to insert, delete or replace between two words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 func abs(n int) int { return max(n, -n) }
