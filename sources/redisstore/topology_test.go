@@ -262,7 +262,7 @@ func TestTLS(t *testing.T) {
 		want    string
 	}{
 		"unknown authority": {Options{URL: secure}, "TLS: the certificate is signed by an unknown authority"},
-		"no certificate":    {Options{URL: secure, TLS: TLSOptions{CAFile: a.path("ca.crt")}}, "TLS: the server wants a certificate of ours"},
+		"no certificate":    {Options{URL: secure, TLS: TLSOptions{CAFile: a.path("ca.crt")}}, "TLS: the server wants a certificate of ours that it trusts"},
 		"wrong name":        {Options{URL: fmt.Sprintf("rediss://localhost:%d", port), TLS: mutual}, "TLS: the certificate is for another host name"},
 		"plain server":      {Options{URL: "rediss://" + plain.Address(), TLS: mutual}, "TLS: the handshake timed out; perhaps this is not a TLS port"},
 	} {
