@@ -213,7 +213,7 @@ func massWindow() watchdog.Window {
 		r := &w.Rows[i]
 		r.ID = watchdog.ID(fmt.Sprintf("worker-%04d", 217+i))
 		r.Verdict, r.Attention, r.For, r.BeatAge, r.WorkAge = watchdog.Silent, watchdog.AttentionSuspect, 79*sec, 151*sec, 151*sec
-		r.Why, r.Sources, r.Seeing = "5 beats missed, with 399 others; HELD", 1, 1
+		r.Why, r.Sources, r.Seeing = "5 beats missed, 1 of 400, HELD", 1, 1
 		members = append(members, r.ID)
 	}
 	f := &w.Fleet

@@ -101,7 +101,7 @@ func (m *Model) drawVerdict(p *painter, glyph string, st Style, v watchdog.Verdi
 func (m *Model) drawWhyCell(p *painter, r *watchdog.Row) {
 	if r.Verdict != watchdog.Running && r.Why != "" {
 		p.text(Style{}, r.Why)
-		if r.Verdict == watchdog.Waiting && r.Task != "" {
+		if r.Task != "" && (r.Verdict == watchdog.Waiting || saysStalled(r)) {
 			p.text(Style{}, ": ")
 			p.text(Style{}, r.Task)
 		}
@@ -114,6 +114,12 @@ func (m *Model) drawWhyCell(p *painter, r *watchdog.Row) {
 		return
 	}
 	p.text(Style{}, r.Task)
+}
+
+// saysStalled: its publisher accuses itself, and what it was at is the rest of
+// the why.
+func saysStalled(r *watchdog.Row) bool {
+	return r.Verdict == watchdog.Stalled && r.State == watchdog.StateStalled.String()
 }
 
 // progressTail is "  56%  eta 1h30".

@@ -80,3 +80,13 @@ func TestATryThatIsDueSaysNow(t *testing.T) {
 		t.Errorf("a later try reads %q", got)
 	}
 }
+
+// Who accuses itself says no more than that; what it was at is the why.
+func TestASelfAccusedRowShowsItsTask(t *testing.T) {
+	w := sickWindow()
+	w.Rows[2].Why, w.Rows[2].Task = "publisher says stalled", "tool web.fetch"
+	s := newScreen(t, w, About{Name: "prod"}, 120, 40)
+	if frame := ansi.Strip(s.m.frame()); !strings.Contains(frame, "publisher says stalled: tool web.fetch") {
+		t.Errorf("its row lacks the task:\n%s", frame)
+	}
+}

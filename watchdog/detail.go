@@ -12,6 +12,9 @@ func (t *Tracker) row(n uint32, r *record, v *View) (Row, Facts, Thresholds) {
 	sd := t.store.sideOf(r)
 	f := t.facts(n, r, sd)
 	f.StateText = string(t.stateText(r))
+	if sd != nil {
+		f.Message = sd.message
+	}
 	th := t.thresholdsOf(r, sd)
 	d := decide(&f, &th, v, now)
 	since := t.mono(r.since)

@@ -66,14 +66,14 @@ func sentence(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration)
 	case ruleTerminal:
 		return endText(&f.Terminal) + maybeNew(f)
 	case ruleEndBeat:
-		return "publisher says " + f.State.String() + ", " + age(f.EndedAt) + " ago" + maybeNew(f)
+		return endBeatText(f, age(f.EndedAt)) + maybeNew(f)
 	case ruleSupervisor:
 		return f.Supervised.Detail
 	case ruleBlind:
 		if f.BeatKind == AgeUnknown {
-			return "cannot see it for " + age(d.since) + "; age of its last beat unknown"
+			return "blind " + age(d.since) + "; age of its last beat unknown"
 		}
-		return "cannot see it for " + age(d.since) + "; last beat " + FormatAge(now-f.LastBeat+f.Missing) + " ago"
+		return "blind " + age(d.since) + "; last beat " + FormatAge(now-f.LastBeat+f.Missing) + " ago"
 	case ruleLoopWatchdog:
 		return "its loop watchdog says wedged"
 	case ruleLoopLag:
@@ -82,7 +82,7 @@ func sentence(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration)
 		if now-f.LastBeat > silentAfter(th.Interval, th.SilentAfterMissed) {
 			return "publisher says stalled; no beat since, for " + age(f.LastBeat)
 		}
-		return "publisher says stalled for " + age(f.StateSince)
+		return "publisher says stalled"
 	case ruleBeatsMissed:
 		return silentText(f, th, v, now)
 	case ruleKeyGone:
@@ -92,7 +92,7 @@ func sentence(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration)
 	case ruleOverdue:
 		return "OVERDUE: " + waitWord(f.Waiting) + " past its max " + FormatLimit(d.threshold)
 	case ruleWaitOver:
-		return waitWord(f.Waiting) + " overdue, no work since; limit " + FormatLimit(th.StallTimeout)
+		return waitOverText(f, th, now)
 	case ruleWorkStalled:
 		return "no work " + age(f.LastWork) + ", limit " + FormatLimit(th.StallTimeout)
 	case ruleForeignTerminal:
@@ -117,15 +117,34 @@ func maybeNew(f *Facts) string {
 	return ""
 }
 
+// endText leads with the reason; the outcome is said by the verdict beside it.
 func endText(t *TerminalSeen) string {
 	text := "settled " + t.Outcome.String()
+	if t.Reason != "" {
+		text = t.Reason + "; settled"
+	}
 	if t.SettledBy != "" {
 		text += " by " + t.SettledBy
 	}
-	if t.Reason != "" {
-		text = t.Reason + "; " + text
+	return text
+}
+
+// endBeatText leads with the publisher's own words, if it left any: they are
+// the why of an error.
+func endBeatText(f *Facts, ago string) string {
+	text := "publisher says " + f.State.String() + ", " + ago + " ago"
+	if f.Message != "" {
+		return f.Message + "; " + text
 	}
 	return text
+}
+
+func waitOverText(f *Facts, th *Thresholds, now time.Duration) string {
+	text := waitWord(f.Waiting) + " past max " + FormatLimit(waitLimit(f, th))
+	if f.WorkKnown {
+		return text + ", no work " + FormatAge(now-f.LastWork)
+	}
+	return text + ", no work seen since"
 }
 
 func waitWord(w Wait) string {
@@ -145,11 +164,11 @@ func silentText(f *Facts, th *Thresholds, v *View, now time.Duration) string {
 	missed := missedBeats(now-f.LastBeat, th.Interval)
 	text := strconv.Itoa(missed) + " beats missed"
 	if f.Group > 0 {
-		text += ", with " + strconv.Itoa(f.Group-1) + " others"
+		text += ", 1 of " + strconv.Itoa(f.Group)
 	}
 	switch {
 	case f.Held != "":
-		return text + "; HELD"
+		return text + ", HELD"
 	case !th.CadenceKnown():
 		return text + "; cadence unknown, never lost by itself"
 	case v.Sweeper == "":
@@ -162,11 +181,11 @@ func disputeText(f *Facts, now time.Duration) string {
 	nats, redis := f.LastBy[SourceNATS], f.LastBy[SourceRedis]
 	switch {
 	case max(nats, redis) < f.LastBeat:
-		return lastSource(f).String() + " fresh, no beat by the bus for " + FormatAge(now-max(nats, redis))
+		return "no bus beat " + FormatAge(now-max(nats, redis)) + ", " + lastSource(f).String() + " fresh"
 	case redis > nats:
-		return "Redis fresh, no NATS beat for " + FormatAge(now-nats)
+		return "no NATS beat " + FormatAge(now-nats) + ", Redis fresh"
 	}
-	return "NATS fresh, Redis copy unchanged for " + FormatAge(now-redis)
+	return "no Redis beat " + FormatAge(now-redis) + ", NATS fresh"
 }
 
 // inputs lists the facts that the verdict rests on, the deciding ones first.

@@ -28,7 +28,8 @@ const (
 type Facts struct {
 	Generation Generation
 	State      State
-	StateText  string
+	StateText  string        // filled in where words are wanted, as Message is
+	Message    string        // what the publisher said with its last beat
 	StateSince time.Duration // first beat of the present state
 	EndedAt    time.Duration // a completed or error beat; never
 	MaybeNew   bool          // beats since its end could be of a new execution: nothing in them tells
