@@ -141,7 +141,7 @@ func (t *Tracker) executionByStart(r *record, sd *side, b *Beat, otherBoot bool)
 	if b.AgeKind == AgeUnknown {
 		start -= t.policy.RedisTTL // it may be that much older than it looks
 	}
-	if start > r.lastBeat {
+	if start > t.lastOf(r, sd) {
 		if !otherBoot && t.ofHead(r, sd, b, start) {
 			return placeCurrent
 		}
@@ -154,7 +154,7 @@ func (t *Tracker) executionByStart(r *record, sd *side, b *Beat, otherBoot bool)
 	switch {
 	case after >= -startTolerance && after <= startTolerance:
 		return placeCurrent
-	case sd != nil && sd.overtaken.started(start):
+	case sd != nil && (sd.overtaken[0].sent(b, start, t.mono(r.start)) || sd.overtaken[1].sent(b, start, t.mono(r.start))):
 		return placeLate
 	case otherBoot && after < 0:
 		return placeLate // a process that is older than the head's, and that we never saw
@@ -162,6 +162,15 @@ func (t *Tracker) executionByStart(r *record, sd *side, b *Beat, otherBoot bool)
 		return placeNew // a younger process, started while the head's still beat
 	}
 	return placeCurrent
+}
+
+// lastOf is the moment that the start of a newer execution lies after: the last
+// beat, or, if that was an end, when it was sent, for it may have come late.
+func (t *Tracker) lastOf(r *record, sd *side) time.Duration {
+	if !ended(r, sd) || r.flags&flagUptime == 0 {
+		return r.lastBeat
+	}
+	return min(r.lastBeat, t.mono(r.start)+time.Duration(r.uptime)*time.Second+startTolerance)
 }
 
 // ofHead reports whether a beat whose start seems to lie after the last beat
@@ -200,10 +209,14 @@ type span struct {
 	start, last time.Duration
 }
 
-// started reports whether a start estimate is that of the overtaken execution,
-// made later by a delay of the beat.
-func (s span) started(start time.Duration) bool {
-	return s != span{} && start >= s.start-startTolerance && start <= min(s.last, s.start+lateness)
+// sent reports whether a beat is one that the overtaken execution sent before
+// the head started. Its start estimate is the overtaken's, made later by the
+// delay of the beat, and nearer to it than to the head's. An overtaken execution
+// that beats on was not overtaken: a beat of its first seconds was delayed, and
+// looked like a new one's.
+func (s span) sent(b *Beat, start, head time.Duration) bool {
+	return s != span{} && start >= s.start-startTolerance && start <= min(s.last, s.start+lateness) &&
+		start-s.start < head-start && s.start+time.Duration(b.Uptime)*time.Second <= head+startTolerance
 }
 
 // reopens reports whether a beat of an ended execution still counts: another

@@ -99,8 +99,8 @@ type side struct {
 	lateBeats                  uint64
 	maybeNew                   bool // beats since its end could be of a new execution
 	behind                     behind
-	overtaken                  span   // the execution before the head's
-	firstSeen                  moment // of the session, if an execution was overtaken; else noMoment
+	overtaken                  [2]span // the executions before the head's, newest first
+	firstSeen                  moment  // of the session, if an execution was overtaken; else noMoment
 }
 
 func newSide() side {

@@ -208,7 +208,8 @@ func (t *Tracker) begin(r *record, b *Beat) {
 		if sd.firstSeen = old.firstSeen; sd.firstSeen == noMoment {
 			sd.firstSeen = seen
 		}
-		sd.oldBoots, sd.lateBeats, sd.overtaken = old.oldBoots, old.lateBeats, before
+		sd.oldBoots, sd.lateBeats = old.oldBoots, old.lateBeats
+		sd.overtaken = [2]span{before, old.overtaken[0]}
 		if old.boot != "" {
 			copy(sd.oldBoots[1:], old.oldBoots[:])
 			sd.oldBoots[0] = old.boot
