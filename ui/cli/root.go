@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sessionwatch/sessionwatch/internal/termtext"
+	"github.com/sessionwatch/sessionwatch/ui/terminal"
 )
 
 // app is one run of the program: what its commands share.
@@ -33,6 +34,9 @@ func Main(args []string, env Env) (code int) {
 			code = exitFault
 		}
 	}()
+	if terminal.BeGuardian(args, env.Environ) { // a screen started us to look after its terminal
+		return exitDone
+	}
 	a := &app{env: env}
 	root := a.rootCommand()
 	root.SetArgs(args)

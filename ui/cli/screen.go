@@ -40,6 +40,7 @@ func (a *app) screen(c *cobra.Command, f *flags, target *ui.Target) error {
 	tty, err := terminal.Open(terminal.Config{
 		In: fileOf(a.env.Stdin), Out: fileOf(a.env.Stdout),
 		Env: a.env.Environ, Stderr: a.env.Stderr, CrashFile: crashFile(settings),
+		Guardian: true, Log: log,
 	})
 	if err != nil {
 		return untold(err)

@@ -18,10 +18,13 @@ import (
 // panic to be written: standard error may be the terminal that takes nothing.
 const reportLimit = 500 * time.Millisecond
 
+// faultNotice is the first line after a fault.
+const faultNotice = "sessionwatch ended after a fault of its own; the terminal has been restored.\n"
+
 // Guard runs f. If it panics, the terminal is restored, panic and stack go to
 // standard error and to the crash file, and the process exits with ExitFault.
-// Every goroutine that lives beside a screen must run under it: Go itself would
-// end the process with the terminal still raw.
+// Every goroutine of ours that lives beside a screen runs under it: Go itself
+// would end the process with the terminal still raw, unless there is a guardian.
 func (t *Terminal) Guard(f func()) {
 	defer t.catch()
 	f()
@@ -61,7 +64,7 @@ func (t *Terminal) report(text []byte) {
 				where = fmt.Sprintf("The report is also in %s\n", t.crash)
 			}
 		}
-		_, _ = fmt.Fprintf(t.stderr, "sessionwatch ended after a fault of its own; the terminal has been restored.\n%s%s", where, text)
+		_, _ = fmt.Fprintf(t.stderr, "%s%s%s", faultNotice, where, text)
 	}()
 	timer := time.NewTimer(reportLimit)
 	defer timer.Stop()
@@ -71,17 +74,22 @@ func (t *Terminal) report(text []byte) {
 	}
 }
 
-// writeCrash appends a report to a file that only we may read.
+// writeCrash appends a report to the crash file.
 func writeCrash(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	f, err := openCrash(path)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
 	return errors.Join(err, f.Close())
+}
+
+// openCrash opens a file that only we may read, to append to it.
+func openCrash(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 }
 
 // guarded is the model that Bubble Tea sees: the screen's own, under Guard.

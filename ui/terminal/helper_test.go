@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -19,9 +20,13 @@ import (
 const (
 	helperVariable = "SESSIONWATCH_TERMINAL_HELPER" // "screen", or "busy": draws without being asked
 	reportVariable = "SESSIONWATCH_TERMINAL_REPORT" // a file for what cannot be seen on the screen
+	bareVariable   = "SESSIONWATCH_TERMINAL_BARE"   // "1": without a guardian
 )
 
 func TestMain(m *testing.M) {
+	if terminal.BeGuardian(os.Args[1:], os.Environ()) {
+		os.Exit(0)
+	}
 	if mode := os.Getenv(helperVariable); mode != "" {
 		os.Exit(helper(mode))
 	}
@@ -46,7 +51,7 @@ func helperLine(t *testing.T, mode string) string {
 }
 
 func helper(mode string) int {
-	term, err := terminal.Open(terminal.Config{CrashFile: os.Getenv("SESSIONWATCH_TERMINAL_CRASH")})
+	term, err := terminal.Open(terminal.Config{CrashFile: os.Getenv("SESSIONWATCH_TERMINAL_CRASH"), Guardian: os.Getenv(bareVariable) == ""})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
@@ -143,6 +148,8 @@ func (s *screen) key(key string) tea.Cmd {
 	case "w":
 		_ = os.WriteFile(s.report, []byte("wedged"), 0o600)
 		select {}
+	case "u", "h", "m", "o", "e":
+		unguarded(key)
 	case "y":
 		return s.term.Copy("copied text", func(err error) tea.Msg { return nil })
 	case "v":
@@ -152,6 +159,32 @@ func (s *screen) key(key string) tea.Cmd {
 	}
 	return nil
 }
+
+// unguarded does what a library could do, beyond the reach of any Guard.
+func unguarded(key string) {
+	switch key {
+	case "u":
+		go func() { panic("out of bounds") }()
+	case "h":
+		go func() { panic("bad\x1b]52;c;aGk=\a value") }()
+	case "m":
+		shared := map[int]int{}
+		for range 8 {
+			go func() {
+				for i := 0; ; i++ {
+					shared[i%7] = i
+				}
+			}()
+		}
+	case "o":
+		debug.SetMaxStack(1 << 20)
+		go overflow(0)
+	case "e":
+		fmt.Fprintln(os.Stderr, "a complaint\x1b]52;c;aGk=\a of a library")
+	}
+}
+
+func overflow(n int) int { return overflow(n+1) + n }
 
 func (s *screen) View() tea.View {
 	var b strings.Builder

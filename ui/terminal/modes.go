@@ -102,10 +102,17 @@ func (m *modes) noteCommand(seq []byte) {
 	}
 }
 
-// undo is what brings the terminal back, and forgets it. It begins with a
-// string terminator, since what was written last may have been cut off in the
-// midst of a sequence.
+// undo is what brings the terminal back, and forgets it.
 func (m *modes) undo() []byte {
+	undo := m.bytes()
+	*m = modes{}
+	return undo
+}
+
+// bytes is what would bring the terminal back. It begins with a string
+// terminator, since what was written last may have been cut off in the midst
+// of a sequence.
+func (m *modes) bytes() []byte {
 	var out bytes.Buffer
 	out.WriteString("\x1b\\")
 	if m.private[modeSync] {
@@ -136,7 +143,6 @@ func (m *modes) undo() []byte {
 	for range m.titles {
 		out.WriteString("\x1b[23;0t")
 	}
-	*m = modes{}
 	return out.Bytes()
 }
 

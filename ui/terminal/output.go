@@ -34,6 +34,7 @@ type Output struct {
 	file    *os.File
 	fd      int // a description of our own of the same terminal, non-blocking; -1 none
 	repaint func()
+	ward    *ward
 
 	mu      sync.Mutex
 	queue   [][]byte
@@ -263,6 +264,9 @@ func (o *Output) learn(frame []byte) {
 	defer o.writing.Unlock()
 	if !o.sealed.Load() {
 		sequences(frame, o.modes.note)
+		if o.ward != nil {
+			o.ward.drawn(frame, o.modes.bytes())
+		}
 	}
 }
 
@@ -351,10 +355,16 @@ func (o *Output) seal(limit time.Duration) {
 	}
 	o.writing.Lock()
 	defer o.writing.Unlock()
+	writeWithin(o.fd, o.modes.undo(), limit)
+}
+
+// writeWithin writes all of p to a non-blocking terminal, for as long as the
+// limit allows.
+func writeWithin(fd int, p []byte, limit time.Duration) {
 	until := time.Now().Add(limit)
 	flushed := false
-	for rest := o.modes.undo(); len(rest) > 0; {
-		n, err := unix.Write(o.fd, rest)
+	for rest := p; len(rest) > 0; {
+		n, err := unix.Write(fd, rest)
 		if n > 0 {
 			rest = rest[n:]
 			continue
@@ -365,9 +375,9 @@ func (o *Output) seal(limit time.Duration) {
 			return
 		case !flushed: // throw away what it has not shown, to make room
 			flushed = true
-			_ = discard(o.fd, discardOutput)
+			_ = discard(fd, discardOutput)
 		default:
-			pollFor(o.fd, unix.POLLOUT, time.Until(until))
+			pollFor(fd, unix.POLLOUT, time.Until(until))
 		}
 	}
 }

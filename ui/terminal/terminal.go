@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -44,6 +45,14 @@ type Config struct {
 	CrashFile string
 	Stderr    io.Writer // nil: os.Stderr
 
+	// Guardian lets the program start itself once more, after the first frame,
+	// as the process that gives the terminal back when this one cannot. The
+	// program must then begin with BeGuardian. Standard error
+	// is held back while the screen is up, if it is the same terminal, and shown
+	// after that.
+	Guardian bool
+	Log      *slog.Logger // of what goes wrong with that; nil: nowhere
+
 	// Exit ends the process and must not return; nil: os.Exit.
 	Exit func(code int)
 }
@@ -63,6 +72,7 @@ type Terminal struct {
 	restart chan struct{} // ctrl+z was pressed
 	drained chan struct{} // frames were lost and the terminal drains again
 	answers chan Glyphs
+	ward    *ward
 
 	lent    atomic.Bool // to a child process that uses the terminal
 	faulted atomic.Bool
@@ -106,7 +116,23 @@ func Open(c Config) (*Terminal, error) {
 		default:
 		}
 	})
+	if c.Guardian {
+		t.guardian(c.Log)
+	}
 	return t, nil
+}
+
+// guardian prepares for one; it is started with the first frame.
+func (t *Terminal) guardian(log *slog.Logger) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	stderr, ok := t.stderr.(*os.File)
+	if !ok {
+		stderr = os.Stderr
+	}
+	t.ward = newWard(t.in.file, t.out.file, stderr, t.crash, log)
+	t.out.ward = t.ward
 }
 
 // files finds the terminal to read from and the one to draw on.
@@ -158,6 +184,7 @@ func (t *Terminal) Restore() {
 		return
 	}
 	t.away = true
+	defer t.told()
 	if !t.foreground() {
 		t.out.sealed.Store(true)
 		return
@@ -166,6 +193,14 @@ func (t *Terminal) Restore() {
 	fd := t.in.Fd()
 	_ = discard(int(fd), discardInput)
 	_ = term.Restore(fd, t.saved)
+}
+
+// told tells the guardian that there is nothing to do any more, and shows what
+// was printed to standard error while that was held back.
+func (t *Terminal) told() {
+	if text := t.ward.give(); len(text) > 0 && t.out.fd >= 0 {
+		writeWithin(t.out.fd, text, restoreLimit)
+	}
 }
 
 // take begins to use the terminal, again or for the first time.
@@ -180,6 +215,7 @@ func (t *Terminal) take() {
 	if now, err := term.GetState(t.in.Fd()); err == nil {
 		t.saved = now
 	}
+	t.ward.take(t.saved)
 	_, _ = t.out.Write([]byte(pushTitle))
 }
 
@@ -194,6 +230,7 @@ func (t *Terminal) foreground() bool {
 // stay open.
 func (t *Terminal) Close() {
 	t.Restore()
+	t.ward.end()
 	t.out.shut()
 	t.closeOpened()
 }
