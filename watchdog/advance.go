@@ -53,7 +53,7 @@ func (t *Tracker) apply(ev Event) {
 	case Refused:
 		t.refused(e)
 	case StoreChanged:
-		t.configure(e.Source).storeAt = e.At
+		t.storeChanged(e)
 	case KeyGone:
 		t.keyGone(e)
 	case KeyBack:

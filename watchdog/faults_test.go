@@ -113,6 +113,66 @@ func TestShortOutageAccusesNobody(t *testing.T) {
 	}
 }
 
+// fault 14: NATS goes and the store restarts at once, so that its keys are new to
+// us. What they say after the last beat of the bus counts.
+func TestKeysOfARestartedStoreAreLife(t *testing.T) {
+	for name, identity := range map[string]func(*Beat){
+		"five fields": func(*Beat) {},
+		"boot id":     func(b *Beat) { b.BootID, b.Seq = []byte("k"), b.Uptime },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Policy{}, SourceNATS, SourceRedis)
+			say := func(uptime int64, source Source, age time.Duration) {
+				r.send(beat("s", uptime, func(b *Beat) {
+					b.Interval, b.Source, b.Age = time.Second, source, age
+					if age > 0 {
+						b.AgeKind = AgeEstimated
+					}
+				}, identity))
+			}
+			for up := range int64(10) {
+				say(up, SourceNATS, 0)
+				r.run(time.Second, nil)
+			}
+			r.tr.Apply(LinkChanged{Source: SourceNATS, Phase: LinkDown, At: r.at.Mono})
+			r.up[SourceNATS] = false
+			r.run(time.Second, nil)
+			say(9, SourceRedis, 1900*time.Millisecond) // the newest, kept by the store
+			if d := r.want("s", Running); d.BeatAge < 2*time.Second {
+				t.Errorf("a copy of the newest beat renewed it: %v", d.BeatAge)
+			}
+			say(10, SourceRedis, 300*time.Millisecond)
+			r.run(2*time.Second, nil)
+			r.want("s", Running)
+			r.run(time.Second, nil)
+			r.want("s", Silent)
+		})
+	}
+}
+
+// fault 7: the store was restarted between two polls, and came back empty: that
+// a key is not there yet means nothing.
+func TestEmptyStoreAccusesNobody(t *testing.T) {
+	r := newRig(t, Policy{}, SourceRedis)
+	r.up[SourceRedis] = false // asked every two seconds alone
+	for up := range int64(5) {
+		r.send(beat("s", 2*up, func(b *Beat) { b.Interval, b.Source = time.Second, SourceRedis }))
+		r.trip(SourceRedis)
+		r.run(2*time.Second, nil)
+	}
+	r.tr.Apply(StoreChanged{Source: SourceRedis, Reason: "restarted", At: r.at.Mono})
+	for range 3 {
+		r.trip(SourceRedis)
+		r.run(time.Second, nil)
+		r.want("s", Running)
+	}
+	r.trip(SourceRedis)
+	r.run(time.Second, nil)
+	r.trip(SourceRedis)
+	r.run(time.Second, nil)
+	r.want("s", Silent)
+}
+
 // fault 16: three minutes out, and then a buffer delivers the beats of long ago.
 func TestAncientBeatsReviveNobody(t *testing.T) {
 	r := newRig(t, Policy{}, SourceNATS)

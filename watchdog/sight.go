@@ -103,12 +103,7 @@ func (t *Tracker) updateMasks(now time.Duration) {
 // one stands again. An outage that is shorter than SightWindow makes nobody
 // unknown; but who beats faster than that is not silent because of it.
 func (t *Tracker) updateLinks(now time.Duration) {
-	var linked SourceSet
-	for _, src := range AllSources() {
-		if s := &t.sights[src]; s.configured && s.lastTrip >= 0 && s.link.Phase != LinkDown {
-			linked |= src.Set()
-		}
-	}
+	linked := t.linked()
 	mended := false
 	for m := 1; m < len(t.blind); m++ {
 		set, b := SourceSet(m), &t.blind[m]
@@ -129,6 +124,34 @@ func (t *Tracker) updateLinks(now time.Duration) {
 	if mended {
 		t.lookAtSuspects()
 	}
+}
+
+// linked are the sources whose link stands, as far as we know.
+func (t *Tracker) linked() SourceSet {
+	var set SourceSet
+	for _, src := range AllSources() {
+		if s := &t.sights[src]; s.configured && s.lastTrip >= 0 && s.link.Phase != LinkDown {
+			set |= src.Set()
+		}
+	}
+	return set
+}
+
+// storeChanged takes in that a store is another one than at the last answer: it
+// may have lost what was told to it since, and who tells must find it again.
+func (t *Tracker) storeChanged(e StoreChanged) {
+	s := t.configure(e.Source)
+	s.storeAt = e.At
+	if s.lastTrip < 0 {
+		return
+	}
+	others := t.linked() &^ e.Source.Set()
+	for m := 1; m < len(t.blind); m++ {
+		if set := SourceSet(m); set.Has(e.Source) && set&others == 0 {
+			t.blind[m].Add(s.lastTrip, e.At)
+		}
+	}
+	t.lookAtSuspects()
 }
 
 // ownBlindness records that we ourselves could not see anything.
