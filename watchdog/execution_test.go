@@ -3,6 +3,7 @@ package watchdog
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -222,4 +223,224 @@ func names(order []sent) []string {
 		out = append(out, s.name)
 	}
 	return slices.Clip(out)
+}
+
+// producer is a five-field publisher: uptime is what it says after d.
+type producer struct {
+	uptime func(d time.Duration) int64
+	task   func(d time.Duration) string
+	every  time.Duration
+}
+
+// attend lets it beat for d, since the rig began, by both buses, Redis being polled every 2 s: a value
+// is a beat only when its bytes changed.
+func (p producer) attend(r *rig, id string, d time.Duration) {
+	r.t.Helper()
+	var last, polled string
+	var copied Beat
+	r.run(d, func() {
+		ran := r.at.Mono - r.tr.epoch.Mono
+		if ran%p.every == 0 {
+			b := beat(id, p.uptime(ran), func(b *Beat) { b.Task = []byte(p.task(ran)) })
+			r.send(b)
+			copied, last = b, fmt.Sprint(b.Uptime, string(b.Task))
+		}
+		if ran%(2*time.Second) == 0 && last != polled {
+			copied.Source, polled = SourceRedis, last
+			r.send(copied)
+		}
+	})
+}
+
+func constantly(n int64) func(time.Duration) int64 { return func(time.Duration) int64 { return n } }
+func always(text string) func(time.Duration) string {
+	return func(time.Duration) string { return text }
+}
+func truly(d time.Duration) int64     { return int64(d / time.Second) }
+func counting(d time.Duration) string { return fmt.Sprintf("chunk %d/1000", d/(30*time.Second)) }
+func drifting(rate float64) func(time.Duration) int64 {
+	return func(d time.Duration) int64 { return int64(d.Seconds() * rate) }
+}
+
+// TestOddProducersAreNotAccused: who beats is at most quiet, and silent once it
+// stops.
+func TestOddProducersAreNotAccused(t *testing.T) {
+	for name, c := range map[string]struct {
+		p     producer
+		quiet bool
+	}{
+		"as usual":                    {producer{truly, counting, 30 * time.Second}, false},
+		"as usual, every second":      {producer{truly, counting, time.Second}, false},
+		"the same bytes":              {producer{constantly(142), always("work"), 30 * time.Second}, true},
+		"the same bytes, slow":        {producer{constantly(142), always("work"), 60 * time.Second}, true},
+		"same uptime, other tasks":    {producer{constantly(142), counting, 30 * time.Second}, false},
+		"uptime is 0":                 {producer{constantly(0), always("work"), 30 * time.Second}, false},
+		"uptime is 0, other tasks":    {producer{constantly(0), counting, 30 * time.Second}, false},
+		"uptime is 0, every second":   {producer{constantly(0), always("work"), time.Second}, false},
+		"no uptime":                   {producer{constantly(-1), always("work"), 30 * time.Second}, true},
+		"no uptime, other tasks":      {producer{constantly(-1), counting, 30 * time.Second}, false},
+		"clock too fast":              {producer{drifting(1.2), counting, 30 * time.Second}, false},
+		"clock too slow":              {producer{drifting(0.8), counting, 30 * time.Second}, false},
+		"uptime in years":             {producer{constantly(1 << 40), counting, 30 * time.Second}, false},
+		"uptime since the epoch":      {producer{func(d time.Duration) int64 { return 1_800_000_000 + truly(d) }, counting, 30 * time.Second}, false},
+		"milliseconds by mistake":     {producer{func(d time.Duration) int64 { return d.Milliseconds() }, counting, 30 * time.Second}, false},
+		"clock set forward by a year": {producer{func(d time.Duration) int64 { return truly(d) + 31e6*int64(d/(10*time.Minute)) }, counting, 30 * time.Second}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Policy{}, SourceNATS, SourceRedis)
+			for range 20 {
+				c.p.attend(r, "p", time.Minute)
+				d := r.detail("p")
+				if d.Attention.Counted() || d.Verdict != Running && d.Verdict != Quiet {
+					t.Fatalf("after %v it is %v: %s", d.Watched, d.Verdict, d.Why)
+				}
+			}
+			d := r.detail("p")
+			if (d.Verdict == Quiet) != c.quiet {
+				t.Errorf("%v after 20 min: %s", d.Verdict, d.Why)
+			}
+			if d.LateBeats > 0 {
+				t.Errorf("%d beats of its own were late", d.LateBeats)
+			}
+			r.run(5*time.Minute, nil)
+			r.want("p", Silent)
+		})
+	}
+}
+
+// A publisher's uptime falls back when its wall clock is set: it lives all the
+// same, and is told so before long.
+func TestUptimeThatStepsBackCountsAgain(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS, SourceRedis)
+	p := producer{func(d time.Duration) int64 { return 7200 + truly(d) }, counting, 30 * time.Second}
+	p.attend(r, "p", 10*time.Minute)
+	p.uptime = func(d time.Duration) int64 { return 3600 + truly(d) }
+	p.attend(r, "p", 2*time.Minute)
+	d := r.want("p", Running)
+	if d.BeatAge > 31*time.Second || d.FirstSeen < 11*time.Minute {
+		t.Errorf("last beat %v ago, first seen %v ago", d.BeatAge, d.FirstSeen)
+	}
+}
+
+// A queue that is flushed late brings no life, whatever pace its uptimes have.
+func TestFlushedQueueOfOldBeatsChangesNothing(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS)
+	p := producer{truly, counting, 10 * time.Second}
+	p.attend(r, "p", 5*time.Minute)
+	before := r.detail("p")
+	for up := range int64(20) {
+		r.send(beat("p", 60+10*up))
+	}
+	after := r.detail("p")
+	if after.Task != before.Task || after.BeatAge != before.BeatAge || after.Cadence != before.Cadence {
+		t.Errorf("%+v, before %+v", after.Row, before.Row)
+	}
+}
+
+// Beats that were held up and come at once teach no cadence: their publisher
+// would be silent between its next two.
+func TestBeatsThatComeAtOnceTeachNoCadence(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS)
+	r.send(beat("p", 0))
+	r.run(5*time.Minute, nil)
+	for up := range int64(10) {
+		r.send(beat("p", 30+30*up))
+	}
+	if d := r.detail("p"); d.CadenceFrom == fromLearned {
+		t.Errorf("a cadence of %v was learned", d.Cadence)
+	}
+}
+
+func TestRestartIsSeenInItsFirstBeat(t *testing.T) {
+	for name, c := range map[string]struct {
+		gap  time.Duration
+		ends string
+		id   func(*Beat, int)
+	}{
+		"within a second, five fields": {time.Second, "", func(*Beat, int) {}},
+		"after an error, five fields":  {time.Second, "error", func(*Beat, int) {}},
+		"after an hour, five fields":   {time.Hour, "", func(*Beat, int) {}},
+		"at once, boot id":             {0, "", func(b *Beat, n int) { b.BootID, b.Seq = fmt.Append(nil, n), b.Uptime }},
+		"at once, generation":          {0, "", func(b *Beat, n int) { b.Generation = Generation(n) }},
+		"at once, error, generation":   {0, "error", func(b *Beat, n int) { b.Generation = Generation(n) }},
+		"within a second, all": {time.Second, "completed", func(b *Beat, n int) {
+			b.Generation, b.BootID, b.Seq = Generation(n), fmt.Append(nil, n), 2*b.Uptime+int64(len(b.StateText)%7)
+		}},
+		"generation alone, uptime is 0":  {0, "completed", func(b *Beat, n int) { b.Generation, b.Uptime = Generation(n), 0 }},
+		"generation alone, uptime is no": {0, "completed", func(b *Beat, n int) { b.Generation, b.Uptime = Generation(n), -1 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Policy{}, SourceNATS)
+			send := func(uptime int64, n int, state string) {
+				r.send(beat("p", uptime, func(b *Beat) {
+					b.StateText, b.Task = []byte(state), fmt.Appendf(nil, "run %d", n)
+					c.id(b, n)
+				}))
+			}
+			for n := 1; n <= 4; n++ {
+				send(0, n, "running")
+				d := r.want("p", Running)
+				if d.Task != fmt.Sprint("run ", n) || d.Watched != 0 {
+					t.Fatalf("run %d shows %q, watched for %v", n, d.Task, d.Watched)
+				}
+				for up := int64(10); up <= 60; up += 10 {
+					r.run(10*time.Second, nil)
+					send(up, n, "running")
+				}
+				if c.ends != "" {
+					send(60, n, c.ends)
+					if d := r.detail("p"); !d.Verdict.Ended() {
+						t.Fatalf("run %d did not end: %v", n, d.Verdict)
+					}
+				}
+				r.run(c.gap, nil)
+			}
+			if d := r.detail("p"); d.FirstSeen < 4*time.Minute {
+				t.Errorf("first seen %v ago: every execution is one more session", d.FirstSeen)
+			}
+		})
+	}
+}
+
+// An agent that fails within seconds and is started again at once, without ids,
+// shows life once it stays up.
+func TestFailingStartsWithoutIdsThenLife(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS)
+	for range 10 {
+		r.send(beat("p", 0))
+		r.run(2*time.Second, nil)
+		r.send(beat("p", 2, func(b *Beat) { b.StateText = []byte("error") }))
+		r.want("p", Failed)
+		r.run(time.Second, nil)
+	}
+	r.send(beat("p", 0))
+	r.run(30*time.Second, nil)
+	r.send(beat("p", 30))
+	r.want("p", Running)
+}
+
+// The copy of a first beat that a poll finds later is not one more execution.
+func TestCopyOfAFirstBeatIsTheSameExecution(t *testing.T) {
+	for _, poll := range []time.Duration{2 * time.Second, 20 * time.Second, 45 * time.Second} {
+		r := newRig(t, Policy{}, SourceNATS, SourceRedis)
+		r.send(beat("p", 0))
+		r.run(poll, nil)
+		r.send(beat("p", 0, func(b *Beat) { b.Source = SourceRedis }))
+		if d := r.want("p", Running); d.Watched < poll || d.Sources != SourceNATS.Set()|SourceRedis.Set() {
+			t.Errorf("poll after %v: watched for %v by %v", poll, d.Watched, d.Sources.Sources())
+		}
+	}
+}
+
+// Beats after an end that nothing tells apart from a new execution's are kept
+// out, and that is said.
+func TestBeatsAfterAnEndThatCannotBeTold(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS)
+	r.send(beat("p", -1))
+	r.send(beat("p", -1, func(b *Beat) { b.StateText = []byte("completed") }))
+	r.run(time.Minute, nil)
+	r.send(beat("p", -1))
+	if d := r.want("p", Completed); d.LateBeats != 1 || !strings.Contains(d.Why, "could be a new run") {
+		t.Errorf("%d late, %q", d.LateBeats, d.Why)
+	}
 }
