@@ -198,8 +198,11 @@ func inputs(d *decision, f *Facts, th *Thresholds, now time.Duration) []Input {
 		}
 		return max(now-t, 0)
 	}
-	if f.Terminal.Outcome != OutcomeNone || f.Terminal.Foreign {
-		add(Input{Name: "terminal", Value: f.Terminal.Outcome.String(), Source: f.Terminal.SettledBy, Age: since(f.Terminal.At)})
+	switch {
+	case f.Terminal.Foreign: // what it says of itself is not to be believed
+		add(Input{Name: "terminal", Value: "foreign", Source: "ledger", Age: since(f.Terminal.At)})
+	case f.Terminal.ends():
+		add(Input{Name: "terminal", Value: f.Terminal.Outcome.String(), Source: cmp.Or(f.Terminal.SettledBy, "ledger"), Age: since(f.Terminal.At)})
 	}
 	if f.Supervised.Phase > SupervisorRunning {
 		add(Input{Name: "supervisor", Value: f.Supervised.Detail, Source: SourceLocal.String(), Age: since(f.Supervised.At)})
