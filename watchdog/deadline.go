@@ -15,6 +15,12 @@ type Spell struct {
 // one every 20 s they reach back five hours.
 const maxSpells = 1024
 
+// maxGraces is how many runs of spells move one deadline by a grace. Between two
+// runs lies a whole grace of sight, in which a publisher that lives is heard of:
+// without a bound, a link that breaks a little less often than its publishers
+// beat would hide a dead one for ever.
+const maxGraces = 3
+
 // Blindness is the history of what we could not see, oldest spell first. The
 // zero value saw everything.
 type Blindness struct {
@@ -105,9 +111,9 @@ func (b *Blindness) Touches(since time.Duration) bool {
 
 // Extension is by how much a deadline that counts from since moves: the blind
 // time after since, plus one grace for each run of spells. Spells that follow
-// each other within one grace are one run, so that a flapping link does not
-// renew its grace for ever. A spell counts once it is over: until then Clock
-// stands still instead.
+// each other within one grace are one run, and there are maxGraces at most, so
+// that a flapping link does not renew its grace for ever. A spell counts once it
+// is over: until then Clock stands still instead.
 func (b *Blindness) Extension(since, grace time.Duration) time.Duration {
 	over := b.spells
 	if b.open {
@@ -115,10 +121,12 @@ func (b *Blindness) Extension(since, grace time.Duration) time.Duration {
 	}
 	first := sort.Search(len(over), func(i int) bool { return over[i].To > since })
 	var total time.Duration
+	graces := 0
 	for i := first; i < len(over); i++ {
 		total += over[i].To - max(over[i].From, since)
-		if i == first || over[i].From-over[i-1].To >= grace {
+		if graces < maxGraces && (i == first || over[i].From-over[i-1].To >= grace) {
 			total += grace
+			graces++
 		}
 	}
 	return total

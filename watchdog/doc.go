@@ -52,9 +52,10 @@
 // permission error stands on its subscription and we lost no message of it
 // lately. Deadlines count sighted time only: when sight returns, each deadline
 // has moved by the blind time plus one interval. Spells within one interval
-// share that extra, so a link that flaps does not renew it for ever. The same
-// holds when we ourselves were stopped or starved: our own late ticks count as
-// blindness, and raise a score that stretches every deadline up to eight times.
+// share that extra, and no deadline is given more than three, so a link that
+// flaps does not renew it for ever. The same holds when we ourselves were stopped
+// or starved: our own late ticks count as blindness, and raise a score that
+// stretches every deadline up to eight times.
 // A blind observer accuses nobody.
 //
 // [Blindness] is kept for each set of sources, not for each session: a bus that

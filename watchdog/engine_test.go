@@ -304,6 +304,7 @@ func TestExtension(t *testing.T) {
 		{"since inside", []Spell{{10 * s, 20 * s}}, 15 * s, 35 * s},
 		{"two within one grace share it", []Spell{{10 * s, 20 * s}, {40 * s, 45 * s}}, 0, 45 * s},
 		{"two far apart do not", []Spell{{10 * s, 20 * s}, {60 * s, 65 * s}}, 0, 75 * s},
+		{"three graces at most", []Spell{{10 * s, 20 * s}, {60 * s, 65 * s}, {100 * s, 105 * s}, {140 * s, 145 * s}, {180 * s, 185 * s}}, 0, 120 * s},
 		{"a suspend has no length", []Spell{{10 * s, 10 * s}}, 0, 30 * s},
 	} {
 		var b Blindness

@@ -190,6 +190,25 @@ func TestFlappingLinkDoesNotRenewGraceForEver(t *testing.T) {
 	r.want("a", Silent)
 }
 
+func TestLinkThatBreaksAfterEachCadenceHidesNobodyForEver(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS)
+	r.send(beat("dead", 10))
+	up := int64(0)
+	for range 8 {
+		r.up[SourceNATS] = true
+		r.run(31*time.Second, nil)
+		up++
+		r.send(beat("alive", 10+up*45))
+		r.want("alive", Running)
+		r.up[SourceNATS] = false
+		r.run(14*time.Second, nil)
+	}
+	r.up[SourceNATS] = true
+	r.run(2*time.Second, nil)
+	r.want("dead", Silent)
+	r.want("alive", Running)
+}
+
 func TestSuspendGivesOneFreshGrace(t *testing.T) {
 	r := newRig(t, Policy{}, SourceNATS)
 	r.send(beat("a", 10))
