@@ -51,6 +51,7 @@ func (m *Model) drawHeader(p *painter, lines int) {
 type sight struct {
 	links, seeing int
 	blind         []string // what is wrong with each that does not see
+	broken        []string // what is wrong with each that sees by its last answer alone
 	last          time.Duration
 	ever          bool // something was seen once
 }
@@ -65,6 +66,9 @@ func (m *Model) sight() sight {
 		}
 		if l.Sighted {
 			s.seeing++
+			if l.Phase == watchdog.LinkDown {
+				s.broken = append(s.broken, linkName(l.Source)+" "+linkTrouble(l))
+			}
 			continue
 		}
 		if l.LastTrip >= 0 && (s.last < 0 || l.Since < s.last) {
@@ -92,6 +96,10 @@ func linkName(s watchdog.Source) string {
 // linkTrouble is "down 41s, try 7 in 4s": a dead link changes words.
 func linkTrouble(l *watchdog.Link) string {
 	var b strings.Builder
+	since := l.Since
+	if l.Sighted { // still, by its last answer
+		since = max(l.LastTrip, 0)
+	}
 	switch {
 	case l.Phase == watchdog.LinkUp && l.Reason != "":
 		b.WriteString("blind ")
@@ -100,7 +108,7 @@ func linkTrouble(l *watchdog.Link) string {
 	default:
 		b.WriteString(l.Phase.String() + " ")
 	}
-	b.WriteString(age(l.Since))
+	b.WriteString(age(since))
 	if l.Phase == watchdog.LinkUp {
 		if l.Reason != "" {
 			b.WriteString(": " + l.Reason)
@@ -152,6 +160,10 @@ func (m *Model) fleetLine() []segment {
 		return []segment{{s.Title, "CONNECTED", 0, 9}, {Style{}, "no session seen yet", 2, 8}}
 	case see.seeing < see.links:
 		return append([]segment{{s.Suspect, "HALF BLIND", 0, 9}, {s.Suspect, strings.Join(see.blind, "; "), 2, 7},
+			{Style{}, count(f.Live) + " live, none accused", 2, 6}}, m.noticeSegments(f)...)
+	case len(see.broken) > 0:
+		// What it would tell now nobody hears, so all is not known to be well.
+		return append([]segment{{s.Suspect, "RECONNECTING", 0, 9}, {s.Suspect, strings.Join(see.broken, "; "), 2, 7},
 			{Style{}, count(f.Live) + " live, none accused", 2, 6}}, m.noticeSegments(f)...)
 	case f.Assessed < f.Live:
 		return append([]segment{{s.Wait, "NO ALARM YET", 0, 7},
@@ -287,6 +299,9 @@ func (m *Model) linkSegments(add func(Style, string, int, int)) {
 		switch {
 		case !l.Sighted:
 			st, keep = m.styles.Act, 95-i
+			text += " " + linkTrouble(l)
+		case l.Phase == watchdog.LinkDown:
+			st, keep = m.styles.Suspect, 95-i
 			text += " " + linkTrouble(l)
 		case l.RTT > slowTrip:
 			text += fmt.Sprintf(" %dms", l.RTT.Milliseconds())

@@ -95,6 +95,9 @@ func TestTitle(t *testing.T) {
 func TestHeaderIsHonest(t *testing.T) {
 	half := quietWindow()
 	half.Links[1] = downLink(watchdog.SourceRedis, 41*sec)
+	broken := quietWindow()
+	broken.Links[0] = downLink(watchdog.SourceNATS, 9*time.Hour)
+	broken.Links[0].Sighted, broken.Links[0].Reason, broken.Links[0].LastTrip = true, "", 4*sec
 	down := blindWindow()
 	never := emptyWindow(refusedLinks()...)
 	never.Total, never.Rows = 1, sickRows()[:1]
@@ -110,6 +113,7 @@ func TestHeaderIsHonest(t *testing.T) {
 		"learning": {w: learningWindow(), has: "learning: work known for 212 of 2,000", hasNot: "ALL WELL"},
 		"blind":    {w: down, has: "CANNOT SEE  NATS down 52s, try 7 in 4s; verdicts are of 03:11:52Z, nobody accused", hasNot: "NEED"},
 		"half":     {w: half, has: "HALF BLIND  Redis down 41s, try 7 in 4s", hasNot: "ALL WELL", secondHas: "Redis down"},
+		"broken":   {w: broken, has: "RECONNECTING  NATS down 4s, try 7 in 4s  2,000 live, none accused", hasNot: "ALL WELL", secondHas: "NATS down 4s, try 7 in 4s"},
 		"never":    {w: never, has: "CANNOT SEE", hasNot: "verdicts are of"},
 		"unseen":   {w: unseen, has: "3 unknown"},
 		"sick":     {w: sickWindow(), has: "9 NEED YOU  3 stalled 1 crash-loop 2 lost 1 silent 1 disputed 1 human"},
