@@ -186,13 +186,17 @@ func approval(from, to float64, longest time.Duration, task string) func(*Agent,
 	const before = 6*time.Hour + 2*time.Minute // how long a long one has been waiting
 	return func(a *Agent, m *Moment, t time.Duration) {
 		since, on := a.act(t, script(from), script(to))
-		if !on {
+		if on {
+			a.frozen(m, t, since)
+			m.Task, m.Wait, m.WaitMax = task, "human", longest
+		} else {
 			a.working(m, t)
+		}
+		if longest <= before {
 			return
 		}
-		a.frozen(m, t, since)
-		m.Task, m.Wait, m.WaitMax = task, "human", longest
-		if longest > before {
+		m.Uptime += before // whether it waits or not: an uptime never steps back
+		if on {
 			m.Idle += before
 		}
 	}

@@ -156,7 +156,7 @@ func (d *Demo) Policy() watchdog.Policy {
 	p := watchdog.Policy{
 		HeartbeatInterval: real(crowd),
 		RedisTTL:          d.redisTTL(),
-		StallTimeout:      real(max(stallTimeout, 5*crowd/2)),
+		StallTimeout:      real(stallAfter(crowd)),
 		LoopLagLimit:      real(5 * time.Second),
 		SweepInterval:     real(10 * time.Second),
 		BrakeHold:         real(time.Minute),
@@ -165,6 +165,13 @@ func (d *Demo) Policy() watchdog.Policy {
 		p.Overrides = d.overrides(real)
 	}
 	return p.WithDefaults()
+}
+
+// stallAfter is the stall timeout of a crowd that beats so often: whole seconds,
+// so that it reads the same wherever it is shown, and longer than silence takes
+// to count (2.4 intervals), so that who falls silent does not look stalled first.
+func stallAfter(interval time.Duration) time.Duration {
+	return max(stallTimeout, (5*interval/2 + time.Second - 1).Truncate(time.Second))
 }
 
 // overrides give the stars that do not say it their own times, where the crowd

@@ -256,3 +256,25 @@ func BenchmarkMoments(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/floor, "ratio")
 }
+
+// Nobody can have been idle, or waiting, for longer than it is up.
+func TestNobodyIsIdleLongerThanItIsUp(t *testing.T) {
+	s := NewScript(1, 300, 1)
+	for i, a := range s.Agents() {
+		for at := time.Duration(0); at < 3*Loop; at += 700 * time.Millisecond {
+			if m := s.At(i, at); m.Idle > m.Uptime+time.Second {
+				t.Fatalf("%s at %v is up %v and idle for %v", a.ID, at, m.Uptime, m.Idle)
+			}
+		}
+	}
+}
+
+func TestStallTimeoutIsOneNumber(t *testing.T) {
+	for _, n := range []int{60, 2000, 25_000, 31_337} {
+		interval := NewScript(1, n, 1).Interval()
+		got := stallAfter(interval)
+		if got%time.Second != 0 || got <= interval*24/10 {
+			t.Errorf("%d agents that beat every %v stall after %v", n, interval, got)
+		}
+	}
+}
