@@ -97,7 +97,7 @@ func TestAttachedScreenShowsAForeignBeat(t *testing.T) {
 		t.Error("a control sequence of a beat reached the terminal")
 	}
 	p.Signal(syscall.SIGTERM)
-	if code, _ := p.Ended(); code != 0 {
+	if code, _ := p.Ended(); code != 128+int(syscall.SIGTERM) {
 		t.Errorf("exit code %d after SIGTERM", code)
 	}
 	if before, after := p.SettingsBefore(), p.Settings(); before != after {
