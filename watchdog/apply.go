@@ -309,14 +309,20 @@ func (t *Tracker) progress(r *record, b *Beat) {
 	switch {
 	case !ok:
 		return // keeps the rate for the next counted task
-	case of != r.of || done < r.done || r.doneAt == noMoment:
-		r.rate = float32(math.NaN())
-	case done > r.done:
-		r.rate = blend(r.rate, float64(done-r.done), t.mono(at)-t.mono(r.doneAt))
-	default:
+	case of != r.of || done < r.done:
+		r.rate, r.doneAt = float32(math.NaN()), at
+		if r.lastBeat == never {
+			r.doneAt = noMoment // it came so far before we looked
+		}
+	case done == r.done:
 		return
+	case r.doneAt == noMoment:
+		r.doneAt = at
+	default:
+		r.rate = blend(r.rate, float64(done-r.done), t.mono(at)-t.mono(r.doneAt))
+		r.doneAt = at
 	}
-	r.done, r.of, r.doneAt = done, of, at
+	r.done, r.of = done, of
 }
 
 // spend follows the credits: a smaller balance is burn, a larger a top-up.
