@@ -115,6 +115,31 @@ func TestShortOutageAccusesNobody(t *testing.T) {
 
 // fault 14: NATS goes and the store restarts at once, so that its keys are new to
 // us. What they say after the last beat of the bus counts.
+// A link that stands for as long as we take between two questions is answered
+// once each time: what else came over it was seen all the same.
+func TestLinkThatBreaksBetweenTwoQuestionsHidesNobodyForEver(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS)
+	r.up[SourceNATS] = false // questions are asked below
+	every := func(id string, up int64) {
+		r.send(beat(id, up, func(b *Beat) { b.Interval = 2 * time.Second }))
+	}
+	every("dead", 10)
+	for round := range 20 {
+		r.tr.Apply(LinkChanged{Source: SourceNATS, Phase: LinkUp, At: r.at.Mono})
+		r.trip(SourceNATS)
+		r.run(1900*time.Millisecond, nil)
+		every("alive", 10+int64(round)*3)
+		r.tr.Apply(LinkChanged{Source: SourceNATS, Phase: LinkDown, At: r.at.Mono})
+		r.run(1100*time.Millisecond, nil)
+	}
+	r.tr.Apply(LinkChanged{Source: SourceNATS, Phase: LinkUp, At: r.at.Mono})
+	r.trip(SourceNATS)
+	every("alive", 100)
+	r.run(tickLength, nil)
+	r.want("dead", Silent)
+	r.want("alive", Running)
+}
+
 func TestKeysOfARestartedStoreAreLife(t *testing.T) {
 	for name, identity := range map[string]func(*Beat){
 		"five fields": func(*Beat) {},

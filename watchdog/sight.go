@@ -114,7 +114,9 @@ func (t *Tracker) updateLinks(now time.Duration) {
 		proof := time.Duration(-1)
 		for _, src := range AllSources() {
 			if set.Has(src) {
-				proof = max(proof, t.sights[src].lastTrip)
+				// A beat that came proves as much as an answer: without it, a link
+				// that breaks as often as we ask would never count as seen.
+				proof = max(proof, t.sights[src].lastTrip, t.sights[src].heard)
 			}
 		}
 		if proof >= 0 {
