@@ -6,7 +6,8 @@
 // in, and what happened to the terminal comes out as notices that the wiring
 // translates. It holds no state of the process; everything hangs on a Terminal.
 //
-//	t, err := terminal.Open(terminal.Config{CrashFile: file})
+//	if terminal.BeGuardian(os.Args[1:], os.Environ()) { return } // first of all
+//	t, err := terminal.Open(terminal.Config{CrashFile: file, Guardian: true})
 //	if err != nil { ... }                // no terminal: say so, exit
 //	defer t.Close()
 //	caps := terminal.Probe(os.Environ()) // asks nobody; chooses colours, ASCII
@@ -68,7 +69,12 @@
 //	the terminal is gone          not answer within 0.7 s: Restore, exit 128 + n
 //	panic under Guard, in the     Restore; panic and stack to standard error and
 //	model or in a command         the crash file, within 0.5 s; exit 75
-//	SIGQUIT                       Restore; all stacks, by the Go runtime
+//	any other panic, a fatal      the guardian restores; one line of what happened
+//	error of the Go runtime,      to standard error, the stack to the crash file;
+//	SIGABRT, SIGSEGV              exit 2, which is the Go runtime's and not ours
+//	SIGKILL                       the guardian restores, and says so
+//	SIGQUIT                       Restore; all stacks, by the Go runtime, which
+//	                              the guardian keeps in the crash file too; exit 2
 //	loop watchdog                 it calls Restore, dumps, exits
 //	ctrl+z, SIGTSTP               give back, SIGSTOP ourselves; taken again and
 //	                              repainted when continued in the foreground;
@@ -77,9 +83,38 @@
 //
 // In the background the terminal is the shell's and is not touched.
 //
-// Not covered, because nothing can be done: SIGKILL, a fatal error of the Go
-// runtime (out of memory, concurrent map writes), and a panic in a goroutine
-// that was started without Go or Guard. `reset` or `stty sane` helps then.
+// # The guardian
+//
+// Not every end can be seen to from inside. After the first frame the program
+// therefore starts itself once more, as a process that waits for its end and
+// does nothing else (BeGuardian). It has an empty environment, the terminal,
+// standard error, three ends of pipes and sockets, and no other descriptor; a
+// process group of its own, so that neither keys nor job control reach it; and
+// it ignores the signals that end programs, since it ends with its ward: at the
+// end of the pipe by which it is told, at each change of the modes, what would
+// have to be undone (a charge). After Restore there is nothing to undo, so every
+// orderly end, and an end while the screen is suspended or lent, passes in
+// silence.
+//
+//	ward    --charges-->    guardian   modes, settings, process groups
+//	ward    --crash text--> guardian   debug.SetCrashOutput
+//	ward    --stderr-->     guardian   what the runtime printed before that
+//
+// A shell takes over the settings that it finds when a program has exited, so
+// after that it is too late. A crash is therefore held up: its text goes into a
+// socket with next to no buffer, and the runtime, which has stopped the world by
+// then, gets no further than a few words until the guardian has restored the
+// terminal and said what happened. With SIGKILL there is nothing to hold up; a
+// shell restores its own settings then, and the guardian leaves those alone
+// that are no longer as the screen had set them. It never touches a terminal in
+// whose foreground there is anyone but its ward and the shell that started it.
+//
+// While the screen is up, standard error is held back if it is the same
+// terminal: what a library prints there is shown after the screen, not over it.
+//
+// Without a guardian (it could not be started, or somebody killed it; both are
+// logged), and in the moment until there is one, a crash that nobody guards and
+// SIGKILL leave the terminal raw; `reset` or `stty sane` helps then.
 //
 // # Asking
 //
