@@ -40,10 +40,8 @@ func (t *Tracker) wentSilent(n uint32, at time.Duration) {
 		return
 	}
 	if g := b.latest(); g != nil && at-g.lastIn <= GroupWindow {
-		if _, held := g.held(&t.policy, t.now.Mono); held {
-			t.join(g, n, at)
-			return
-		}
+		t.join(g, n, at)
+		return
 	}
 	keep := b.recent[:0]
 	for _, s := range b.recent {

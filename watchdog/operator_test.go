@@ -199,37 +199,3 @@ func TestLateTickIsNoSuspend(t *testing.T) {
 		t.Errorf("asleep for %v", w.Self.Suspended)
 	}
 }
-
-// Who goes silent when a group's hold is over is not taken for held.
-func TestGroupWhoseHoldIsOverTakesInNobody(t *testing.T) {
-	r := newRig(t, Policy{BrakeHold: time.Minute}, SourceNATS)
-	n := int64(0)
-	until := map[int]int64{}
-	for i := range 100 {
-		until[i] = math.MaxInt64
-	}
-	for i := range 10 {
-		until[i] = 60 + int64(i)*20 // one after the other
-	}
-	for i := range 6 {
-		until[i] = 60 // together
-	}
-	send := func() {
-		if n++; n%10 != 0 {
-			return
-		}
-		for i := range 100 {
-			if n <= until[i] {
-				r.send(beat(fmt.Sprintf("s%02d", i), n, func(b *Beat) { b.Interval = 10 * time.Second }))
-			}
-		}
-	}
-	r.run(4*time.Minute+50*time.Second, send)
-	w := r.tr.Look(Ask{Focus: "s09"})
-	if w.Fleet.ByVerdict[Silent] != 10 || w.Focus.Evidence.Group != 0 {
-		t.Errorf("%d silent, the last one of a group of %d (%s)", w.Fleet.ByVerdict[Silent], w.Focus.Evidence.Group, w.Focus.Evidence.Held)
-	}
-	if len(w.Groups) != 1 || w.Groups[0].N < 6 || w.Groups[0].HeldFor != 0 {
-		t.Errorf("%+v", w.Groups)
-	}
-}
