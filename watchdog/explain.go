@@ -177,15 +177,17 @@ func silentText(f *Facts, th *Thresholds, v *View, now time.Duration) string {
 	return text + "; lost in " + FormatAge(lostAt(f, th, v)-now)
 }
 
+// disputeText gives both ages and calls neither fresh: the younger may be old
+// too, while we do not see.
 func disputeText(f *Facts, now time.Duration) string {
 	nats, redis := f.LastBy[SourceNATS], f.LastBy[SourceRedis]
 	switch {
 	case max(nats, redis) < f.LastBeat:
-		return "no bus beat " + FormatAge(now-max(nats, redis)) + ", " + lastSource(f).String() + " fresh"
+		return "bus beat " + FormatAge(now-max(nats, redis)) + " old, " + lastSource(f).String() + " " + FormatAge(now-f.LastBeat)
 	case redis > nats:
-		return "no NATS beat " + FormatAge(now-nats) + ", Redis fresh"
+		return "NATS beat " + FormatAge(now-nats) + " old, Redis " + FormatAge(now-redis)
 	}
-	return "no Redis beat " + FormatAge(now-redis) + ", NATS fresh"
+	return "Redis beat " + FormatAge(now-redis) + " old, NATS " + FormatAge(now-nats)
 }
 
 // inputs lists the facts that the verdict rests on, the deciding ones first.

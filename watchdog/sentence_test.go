@@ -19,8 +19,8 @@ func TestSentencesSayItInTheRoomThereIs(t *testing.T) {
 	}{
 		"HUMAN past max 5s, no work 26s": {ruleWaitOver, Facts{Waiting: WaitHuman, WaitMax: 5 * time.Second, WorkKnown: true, LastWork: ago(26 * time.Second)}},
 		"tool past max 5m, no work seen": {ruleWaitOver, Facts{Waiting: WaitTool, WaitMax: 5 * time.Minute}},
-		"no NATS beat 1m05, Redis fresh": {ruleBusDisputed, Facts{LastBeat: now, LastBy: [sourceCount]time.Duration{SourceNATS: ago(65 * time.Second), SourceRedis: now}}},
-		"no Redis beat 59s, NATS fresh":  {ruleBusDisputed, Facts{LastBeat: now, LastBy: [sourceCount]time.Duration{SourceNATS: now, SourceRedis: ago(59 * time.Second)}}},
+		"NATS beat 1m05 old, Redis 0s":   {ruleBusDisputed, Facts{LastBeat: now, LastBy: [sourceCount]time.Duration{SourceNATS: ago(65 * time.Second), SourceRedis: now}}},
+		"Redis beat 19m old, NATS 1m05":  {ruleBusDisputed, Facts{LastBeat: ago(65 * time.Second), LastBy: [sourceCount]time.Duration{SourceNATS: ago(65 * time.Second), SourceRedis: ago(19 * time.Minute)}}},
 		"2 beats missed, 1 of 400, HELD": {ruleBeatsMissed, Facts{LastBeat: ago(70 * time.Second), Group: 400, Held: "400 together"}},
 		"blind 41s; last beat 1m02 ago":  {ruleBlind, Facts{LastBeat: ago(62 * time.Second)}},
 		"exit status 1: schema mismatch": {ruleEndBeat, Facts{State: StateError, EndedAt: ago(time.Second), Message: "exit status 1: schema mismatch in orders.parquet"}},
