@@ -26,7 +26,7 @@ type Feed interface {
 
 // About is what the header says of a feed.
 type About struct {
-	Name     string // context name, "local", "replay FILE"
+	Name     string // context name, "local", name of a recording
 	Demo     bool   // a lasting DEMO badge
 	ReadOnly bool
 	Replay   Replay // nil: live
@@ -41,6 +41,9 @@ type Replay interface {
 	Step(n int)
 	SetSpeed(x float64)
 	Speed() float64
+	// End reports whether nothing comes any more, and what is wrong with that
+	// end; empty: nothing.
+	End() (reached bool, wrong string)
 }
 
 // Target names what to open.

@@ -30,6 +30,10 @@ func (r stuckReplay) Paused() bool     { <-r.forever; return false }
 func (r stuckReplay) Step(int)         { <-r.forever }
 func (r stuckReplay) SetSpeed(float64) { <-r.forever }
 func (r stuckReplay) Speed() float64   { <-r.forever; return 0 }
+func (r stuckReplay) End() (bool, string) {
+	<-r.forever
+	return false, ""
+}
 
 // With a source that blocks for ever every key still works, every frame is
 // still drawn, and the screen can be left.
@@ -275,6 +279,8 @@ type fakeReplay struct {
 	paused bool
 	speed  float64
 	steps  int
+	ended  bool
+	wrong  string
 }
 
 func (r *fakeReplay) Pause()             { r.paused = true }
@@ -283,10 +289,13 @@ func (r *fakeReplay) Paused() bool       { return r.paused }
 func (r *fakeReplay) Step(n int)         { r.steps += n }
 func (r *fakeReplay) SetSpeed(x float64) { r.speed = x }
 func (r *fakeReplay) Speed() float64     { return r.speed }
+func (r *fakeReplay) End() (bool, string) {
+	return r.ended, r.wrong
+}
 
 func TestReplayKeys(t *testing.T) {
 	r := &fakeReplay{speed: 1}
-	s := newScreen(t, sickWindow(), About{Name: "replay night", Replay: r}, 80, 24)
+	s := newScreen(t, sickWindow(), About{Name: "night", Replay: r}, 80, 24)
 	if !strings.Contains(ansi.Strip(s.m.frame()), "REPLAY") {
 		t.Error("a replay has no badge")
 	}
@@ -324,5 +333,21 @@ func TestTerminalNotices(t *testing.T) {
 	s.send(SuspendDeclined("no shell to come back to"))
 	if !strings.Contains(s.m.note.text, "no shell") {
 		t.Error(s.m.note.text)
+	}
+}
+
+// A recording that plays no more must not look as if it stood still by itself.
+func TestReplaySaysThatItIsAtItsEnd(t *testing.T) {
+	r := &fakeReplay{speed: 20}
+	s := newScreen(t, sickWindow(), About{Name: "night", Replay: r}, 80, 24)
+	r.ended = true
+	s.show(sickWindow())
+	if frame := ansi.Strip(s.m.frame()); !strings.Contains(frame, "REPLAY x20 END") {
+		t.Errorf("the end is not said:\n%s", frame)
+	}
+	r.wrong = "line 7 cannot be read"
+	s.show(sickWindow())
+	if frame := ansi.Strip(s.m.frame()); !strings.Contains(frame, "the recording ends here: line 7 cannot be read") {
+		t.Errorf("what is wrong with the end is not said:\n%s", frame)
 	}
 }

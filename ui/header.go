@@ -250,7 +250,7 @@ func (m *Model) linksLine() []segment {
 		add(s.Badge, m.replayBadge(), 1, 98)
 	}
 	add(s.Dim, m.about.Name, 1, 80)
-	if m.about.ReadOnly {
+	if m.about.ReadOnly && m.about.Replay == nil { // nobody can act on a recording anyway
 		add(s.Dim, "READ-ONLY", 1, 90)
 	}
 	if !m.have {
@@ -327,7 +327,10 @@ func (m *Model) replayBadge() string {
 	if m.replay.speed > 0 && m.replay.speed != 1 {
 		b += fmt.Sprintf(" x%g", m.replay.speed)
 	}
-	if m.replay.paused {
+	switch {
+	case m.replay.ended:
+		b += " END"
+	case m.replay.paused:
 		b += " PAUSED"
 	}
 	return b + " "

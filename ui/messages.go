@@ -44,11 +44,15 @@ type (
 type replayState struct {
 	paused bool
 	speed  float64
+	ended  bool
+	wrong  string // with the end
 }
 
 func stateOf(r Replay) replayState {
 	if r == nil {
 		return replayState{}
 	}
-	return replayState{paused: r.Paused(), speed: r.Speed()}
+	s := replayState{paused: r.Paused(), speed: r.Speed()}
+	s.ended, s.wrong = r.End()
+	return s
 }

@@ -100,7 +100,7 @@ func (m *Model) whyFact(d *watchdog.Detail, full bool) fact {
 		text += ": " + d.Evidence.Rule
 	}
 	if e := &d.Evidence; full && e.Threshold > 0 && !strings.Contains(text, "limit") && healthy(&d.Row) {
-		text += ", limit " + age(e.Threshold)
+		text += ", limit " + watchdog.FormatLimit(e.Threshold)
 	}
 	if arriving(d) && !strings.Contains(text, "beat") {
 		text += "; beats arrive, last " + m.agoText(d) + " ago"
@@ -212,11 +212,11 @@ func (m *Model) creditFact(d *watchdog.Detail) fact {
 // canFact says what is possible, and why the rest is not.
 func (m *Model) canFact(d *watchdog.Detail, full bool) fact {
 	const off = "dump, stop, restart: off, "
-	if m.about.ReadOnly {
-		return fact{label: "can", text: off + m.contextName() + " is READ-ONLY"}
-	}
 	if m.about.Replay != nil {
 		return fact{label: "can", text: off + "this is a recording"}
+	}
+	if m.about.ReadOnly {
+		return fact{label: "can", text: off + m.contextName() + " is READ-ONLY"}
 	}
 	if !full {
 		return fact{label: "can", text: "-"}

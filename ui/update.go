@@ -395,10 +395,10 @@ func needsSession(m *Model) string {
 func offAgent(what string, possible func(watchdog.Can) bool) func(*Model) string {
 	return func(m *Model) string {
 		switch {
-		case m.about.ReadOnly:
-			return what + ": off, " + m.contextName() + " is READ-ONLY"
 		case m.about.Replay != nil:
 			return what + ": off, this is a recording"
+		case m.about.ReadOnly:
+			return what + ": off, " + m.contextName() + " is READ-ONLY"
 		case m.table.cursor == "":
 			return what + ": there is no session under the cursor"
 		}

@@ -147,6 +147,9 @@ func (m *Model) banners() []banner {
 		out = append(out, banner{m.styles.Suspect, text})
 		break
 	}
+	if m.replay.wrong != "" {
+		out = append(out, banner{m.styles.Suspect, "the recording ends here: " + m.replay.wrong})
+	}
 	if m.top() != viewSessions {
 		return out
 	}

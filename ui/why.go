@@ -74,7 +74,7 @@ func (m *Model) whyFacts(d *watchdog.Detail, full bool) []fact {
 	if e.Rule != "" {
 		rule := e.Rule
 		if e.Threshold > 0 {
-			rule += ", threshold " + age(e.Threshold)
+			rule += ", threshold " + watchdog.FormatLimit(e.Threshold)
 		}
 		out = append(out, fact{"rule", rule, meansNothing})
 	}

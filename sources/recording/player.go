@@ -41,12 +41,16 @@ type PlayerOptions struct {
 	// is called off the screen's goroutine, by Run, which leaves both of the
 	// old ones to the caller. Without it a player only goes forward.
 	Rewind func(context.Context) (*Reader, Engine, error)
+	// AtEnd is called by Run whenever the player has come to the end, and all
+	// of it is applied; nil: nobody wants to know. It must not block.
+	AtEnd func()
 }
 
 // Player plays a recording to an engine in real time. Its controls may be used
 // from any goroutine and do not block; Run does the work.
 type Player struct {
 	rewind func(context.Context) (*Reader, Engine, error)
+	atEnd  func()
 	engine Engine    // Run's
 	line   *timeline // Run's
 	ahead  int       // Run's: inputs since the engine last answered
@@ -64,13 +68,14 @@ type Player struct {
 	ended   bool
 	gaps    int
 	note    string
+	fault   error // why it could not be read on
 }
 
 // NewPlayer is ready to play r to engine from the beginning.
 func NewPlayer(r *Reader, engine Engine, o PlayerOptions) *Player {
 	started := r.Header().Started
 	p := &Player{
-		rewind: o.Rewind, engine: engine, line: newTimeline(r),
+		rewind: o.Rewind, atEnd: o.AtEnd, engine: engine, line: newTimeline(r),
 		changed: make(chan struct{}, 1),
 		paused:  o.Paused, speed: 1, head: started.Mono, at: started, started: started,
 	}
@@ -153,6 +158,20 @@ func (p *Player) Progress() Progress {
 	return Progress{At: p.at, Offset: p.at.Mono - p.started.Mono, Ended: p.ended, Gaps: p.gaps, Note: p.note}
 }
 
+// End reports whether nothing comes any more, and what is wrong with that end:
+// the recording cannot be read on, or breaks off. Empty: nothing.
+func (p *Player) End() (reached bool, wrong string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !p.ended:
+		return false, ""
+	case p.fault != nil:
+		return true, p.fault.Error()
+	}
+	return true, p.note
+}
+
 // control changes what the player shall do and wakes Run.
 func (p *Player) control(change func()) {
 	p.mu.Lock()
@@ -189,6 +208,9 @@ func (p *Player) Run(ctx context.Context) error {
 			case errors.Is(err, io.EOF):
 				p.settle(ctx, true)
 			case err != nil:
+				p.mu.Lock()
+				p.fault = err
+				p.mu.Unlock()
 				p.settle(ctx, true)
 				return err
 			default:
@@ -293,8 +315,12 @@ func (p *Player) settle(ctx context.Context, ended bool) {
 		p.ahead = 0
 	}
 	p.mu.Lock()
+	arrived := ended && !p.ended
 	p.ended, p.note, p.gaps = ended, p.line.r.Note(), len(p.line.gaps)
 	p.mu.Unlock()
+	if arrived && p.atEnd != nil {
+		p.atEnd()
+	}
 }
 
 func (p *Player) goBack(ctx context.Context) error {

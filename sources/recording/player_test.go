@@ -148,7 +148,8 @@ func TestPlayerKeepsThePace(t *testing.T) {
 
 func TestPlayerSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := play(t, night(), recording.PlayerOptions{Paused: true, Rewind: canRewind()})
+		told := 0
+		p := play(t, night(), recording.PlayerOptions{Paused: true, Rewind: canRewind(), AtEnd: func() { told++ }})
 		check := func(want time.Duration) {
 			t.Helper()
 			got := p.look()
@@ -183,6 +184,9 @@ func TestPlayerSteps(t *testing.T) {
 		synctest.Wait()
 		if got := p.Progress(); !got.Ended || got.Offset != 90*time.Second {
 			t.Errorf("%+v", got)
+		}
+		if reached, wrong := p.End(); !reached || wrong != "" || told != 1 {
+			t.Errorf("at its end it says %v %q, and told so %d times", reached, wrong, told)
 		}
 		p.Step(-2)
 		check(88 * time.Second)

@@ -72,7 +72,7 @@ func openReplay(path string, speed float64, spawn func(func())) (*replayFeed, er
 		cancel()
 		return nil, err
 	}
-	f.player = recording.NewPlayer(reader, engine, recording.PlayerOptions{Speed: speed, Rewind: f.rewind})
+	f.player = recording.NewPlayer(reader, engine, recording.PlayerOptions{Speed: speed, Rewind: f.rewind, AtEnd: f.askAgain})
 	f.goes(func() {
 		// A recording that cannot be read on stays where it is; the reason
 		// stands in the player's progress.
@@ -136,6 +136,14 @@ func (f *replayFeed) Ask(a watchdog.Ask) {
 	f.engine.Ask(a)
 }
 
+// askAgain brings a window though no time passes any more: the screen shall see
+// that the recording is at its end.
+func (f *replayFeed) askAgain() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.engine.Ask(f.ask)
+}
+
 // Windows gives the newest answer.
 func (f *replayFeed) Windows() <-chan watchdog.Window { return f.windows }
 
@@ -148,7 +156,7 @@ func (f *replayFeed) About() ui.About {
 	if f.path != "" {
 		name = filepath.Base(f.path)
 	}
-	return ui.About{Name: "replay " + name, ReadOnly: true, Replay: f.player}
+	return ui.About{Name: name, ReadOnly: true, Replay: f.player}
 }
 
 // Close ends the playing.

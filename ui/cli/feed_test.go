@@ -127,7 +127,7 @@ func TestReplayFeedGoesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if about := f.About(); about.Name != "replay bundled night" || about.Replay == nil || !about.ReadOnly {
+	if about := f.About(); about.Name != "bundled night" || about.Replay == nil || !about.ReadOnly {
 		t.Errorf("about %+v", about)
 	}
 	f.Ask(watchdog.Ask{Focus: "indexer"})

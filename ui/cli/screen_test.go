@@ -78,7 +78,7 @@ func TestFirstRunLeadsToTheBundledNight(t *testing.T) {
 	p.Type("o")
 	p.Await("recording")
 	p.Type("\r")
-	p.Await("replay bundled night")
+	p.Await("REPLAY x20  bundled night")
 	p.Await("approver-billing")
 	p.Type("q")
 	p.Ended()
