@@ -54,6 +54,11 @@ func (r *Redis) Close() {
 	r.once.Do(func() {
 		close(r.stop)
 		<-r.done
+		// miniredis forgets its server before it cuts the connections, and an
+		// INFO that arrives between the two panics. So the clients go first;
+		// the context lets those go that wait in a blocking command.
+		r.server.CtxCancel()
+		r.server.Server().Close()
 		r.server.Close()
 	})
 }

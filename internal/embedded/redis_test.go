@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,4 +74,42 @@ func TestRedisRefusesATakenPort(t *testing.T) {
 	}
 	r.Close()
 	r.Close()
+}
+
+// Clients ask on while the server ends: one of them waits, the others ask for
+// INFO, which must not take the process down.
+func TestRedisClosesUnderItsClients(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	for range 40 {
+		r, err := StartRedis(RedisOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var clients sync.WaitGroup
+		for i := range 8 {
+			conn, err := net.Dial("tcp", r.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			command := "*1\r\n$4\r\nINFO\r\n"
+			if i == 0 {
+				command = "*3\r\n$5\r\nBLPOP\r\n$1\r\nk\r\n$1\r\n0\r\n"
+			}
+			clients.Go(func() {
+				defer conn.Close()
+				in := make([]byte, 4096)
+				for {
+					if _, err := conn.Write([]byte(command)); err != nil {
+						return
+					}
+					if _, err := conn.Read(in); err != nil {
+						return
+					}
+				}
+			})
+		}
+		say(t, r.Addr(), "PING")
+		r.Close()
+		clients.Wait()
+	}
 }
