@@ -34,10 +34,10 @@ type ward struct {
 	over    bool
 	started chan struct{} // or it failed to
 	ended   chan struct{}
-	process *os.Process // nil: there is no guardian
-	charges *os.File
+	process *os.Process
+	charges *os.File    // nil: there is no guardian
 	tellTo  int         // the descriptor of charges, which does not block
-	held    *heldStderr // nil like process
+	held    *heldStderr // nil like charges
 }
 
 func newWard(in, out, stderr *os.File, crash string, log *slog.Logger) *ward {
@@ -103,7 +103,7 @@ func (w *ward) drawn(frame, undo []byte) {
 // tell hands over the charge. A guardian that does not listen would act on an
 // old one, which is worse than none.
 func (w *ward) tell() {
-	if w.process == nil {
+	if w.charges == nil {
 		return
 	}
 	c := w.now
@@ -117,7 +117,9 @@ func (w *ward) tell() {
 	line = append(line, '\n')
 	if n, err := unix.Write(w.tellTo, line); n != len(line) {
 		w.log.Warn("the guardian of the terminal does not listen; going on without", "error", err)
-		_ = w.process.Kill()
+		if w.process != nil {
+			_ = w.process.Kill()
+		}
 		w.forget()
 	}
 }
@@ -159,6 +161,11 @@ func (w *ward) launch() error {
 		_ = ours.Close()
 		return err
 	}
+	// What it is to do lies ready for it before it is there.
+	w.mu.Lock()
+	w.charges, w.tellTo, w.held = ours, tellTo, held
+	w.tell()
+	w.mu.Unlock()
 	process, err := os.StartProcess(path, []string{os.Args[0], guardianArgument}, &os.ProcAttr{
 		Dir: "/",
 		Env: []string{guardianVariable + "=1", "GOMAXPROCS=1", "GOGC=20"},
@@ -168,21 +175,22 @@ func (w *ward) launch() error {
 		// In a group of its own no key reaches it, and no job control.
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if err != nil {
-		_ = ours.Close()
-		held.close()
+		w.forget()
 		return err
 	}
 	go w.attend(process)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.process, w.charges, w.tellTo, w.held = process, ours, tellTo, held
+	w.process = process
+	if w.charges == nil { // it could not be told
+		return nil
+	}
 	if err := debug.SetCrashOutput(text, debug.CrashOptions{}); err != nil {
 		w.log.Warn("the guardian of the terminal will not see the text of a crash", "error", err)
 	} else if w.now.Up {
 		w.hold()
 	}
-	w.tell()
 	return nil
 }
 
@@ -201,12 +209,12 @@ func (w *ward) attend(process *os.Process) {
 
 // forget goes on without a guardian.
 func (w *ward) forget() {
-	if w.process == nil {
+	if w.charges == nil {
 		return
 	}
-	w.process = nil
 	_ = debug.SetCrashOutput(nil, debug.CrashOptions{})
 	_ = w.charges.Close()
+	w.charges = nil
 	_ = w.held.release()
 	w.held.close()
 	w.held = nil
@@ -248,7 +256,7 @@ func (w *ward) end() {
 // hold keeps what is printed to standard error off the screen, if there is a
 // guardian to have the text of a crash.
 func (w *ward) hold() {
-	if w.held == nil || !sameTerminal(stderrNumber, int(w.out.Fd())) {
+	if w.held == nil || w.process == nil || !sameTerminal(stderrNumber, int(w.out.Fd())) {
 		return
 	}
 	if err := w.held.hold(); err != nil {
