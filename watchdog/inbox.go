@@ -10,6 +10,11 @@ import (
 // and their source called blind.
 const maxQueued = 1 << 17
 
+// mergeEvery is how many beats must have come since the last merge for another
+// to be worth its time: a full queue that cannot be merged must not cost its
+// sources a pass over all of it for each batch.
+const mergeEvery = maxQueued / 32
+
 // chunkSize is how many beats share one run of memory, which is used again
 // once they are applied.
 const (
@@ -32,6 +37,7 @@ type inbox struct {
 	mu        sync.Mutex
 	items     []item
 	queued    int // beats
+	unmerged  int // beats put in since the last coalesce
 	spare     [][]Beat
 	coalesced uint64
 	dropped   [sourceCount]uint64
@@ -42,8 +48,9 @@ func (in *inbox) beats(batch []Beat) {
 		return
 	}
 	in.mu.Lock()
-	if in.queued+len(batch) > maxQueued {
+	if in.queued+len(batch) > maxQueued && in.unmerged >= mergeEvery {
 		in.coalesce()
+		in.unmerged = 0
 	}
 	if room := maxQueued - in.queued; len(batch) > room {
 		for i := range batch[room:] {
@@ -63,6 +70,7 @@ func (in *inbox) beats(batch []Beat) {
 		left = left[take:]
 	}
 	in.queued += len(batch)
+	in.unmerged += len(batch)
 	in.mu.Unlock()
 	in.ring()
 }
