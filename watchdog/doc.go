@@ -87,7 +87,9 @@
 //  2. A session is silent only after 2 intervals + 20 % of sighted time without
 //     a beat, and, while we are healthy, within one tick of it.
 //  3. A beat of an ended or overtaken execution changes no verdict.
-//  4. A beat that is older than the newest one of its execution changes nothing.
+//  4. A beat that is older than the newest one of its execution changes nothing,
+//     unless its uptime goes on so, in pace with our clock, and nothing newer
+//     comes: then the publisher's clock was set back.
 //  5. The wall clock changes no verdict.
 //  6. The members of a correlated silence are held.
 //  7. The stored verdict is what Judge says now: no deadline is missed by more
