@@ -22,6 +22,9 @@ type asking struct {
 	flags
 	wait time.Duration
 	from string
+
+	whole bool          // watch for the whole wait, and ask the sources again at its end
+	asked time.Duration // then: how long before the window they were asked
 }
 
 // addAsking offers the flags. The command names its own flag for the wait.
@@ -64,7 +67,12 @@ func (a *app) window(c *cobra.Command, q *asking, ask watchdog.Ask) (watchdog.Wi
 	if err != nil {
 		return watchdog.Window{}, err
 	}
-	w, err := watching.collect(ctx, q.wait, ask)
+	var w watchdog.Window
+	if q.whole {
+		w, q.asked, err = watching.collectWhole(ctx, q.wait, ask)
+	} else {
+		w, err = watching.collect(ctx, q.wait, ask)
+	}
 	if stopErr := watching.stop(); err == nil && stopErr != nil {
 		err = stopErr
 	}

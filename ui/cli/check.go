@@ -15,6 +15,7 @@ type checkRules struct {
 	expect []watchdog.ID
 	min    int           // sessions that must live; 0 does not matter
 	looked time.Duration // how long it watched
+	asked  time.Duration // how long before the window the sources were asked again; 0 they were not
 }
 
 // checkResult is the answer of check.
@@ -44,7 +45,7 @@ func judgeCheck(w watchdog.Window, rules checkRules) checkResult {
 		r.bad = append(r.bad, fmt.Sprintf("%s: %s", count(n, "session"), tally(r.failed)))
 	}
 	r.judgeNumbers(w, rules)
-	r.judgeSight(w)
+	r.judgeSight(w, rules.asked)
 	r.limits = limitsOf(w, rules.looked)
 	switch {
 	case len(r.bad) > 0:
@@ -79,7 +80,7 @@ func (r *checkResult) judgeNumbers(w watchdog.Window, rules checkRules) {
 }
 
 // judgeSight says what stands between us and a healthy answer.
-func (r *checkResult) judgeSight(w watchdog.Window) {
+func (r *checkResult) judgeSight(w watchdog.Window, asked time.Duration) {
 	if w.Fleet.Live > 0 && r.unknown == w.Fleet.Live {
 		r.untold = append(r.untold, "every live session is unknown: the sources that carried them are not seen")
 	}
@@ -97,6 +98,9 @@ func (r *checkResult) judgeSight(w watchdog.Window) {
 		// Nobody may have meant a default address; a named one was meant.
 		if !l.Sighted && l.Origin != originDefault {
 			r.untold = append(r.untold, fmt.Sprintf("%s cannot be seen: %s", sourceTitle(l.Source), blindness(l)))
+		}
+		if l.Sighted && (l.Phase == watchdog.LinkDown || asked > 0 && l.LastTrip >= asked) {
+			r.untold = append(r.untold, fmt.Sprintf("%s answered last %s ago: %s", sourceTitle(l.Source), spell(l.LastTrip), blindness(l)))
 		}
 	}
 }

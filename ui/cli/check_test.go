@@ -31,6 +31,14 @@ func TestJudgeCheck(t *testing.T) {
 		w.Links = append(w.Links, watchdog.Link{Source: watchdog.SourceRedis, Reason: "refused", Origin: origin})
 		return w
 	}
+	hung := func(w watchdog.Window) watchdog.Window {
+		w.Links[0].Phase, w.Links[0].Detail, w.Links[0].LastTrip = watchdog.LinkUp, "subscribed", 3*time.Second
+		return w
+	}
+	broken := func(w watchdog.Window) watchdog.Window {
+		w.Links[0].Phase, w.Links[0].Detail, w.Links[0].LastTrip = watchdog.LinkDown, "connection lost", 3*time.Second
+		return w
+	}
 	group := func(w watchdog.Window, heldFor time.Duration, n int, members ...watchdog.ID) watchdog.Window {
 		w.Groups = []watchdog.Group{{N: n, Of: 9, HeldFor: heldFor, Members: members}}
 		for i := range w.Rows {
@@ -62,6 +70,10 @@ func TestJudgeCheck(t *testing.T) {
 		{"too few live", fleetOf(watchdog.Running, watchdog.Completed), checkRules{min: 2}, 1, "at least 2 must"},
 		{"a named server is blind", blind(fleetOf(watchdog.Running), "REDIS_URL"), checkRules{}, 2, "Redis cannot be seen: refused"},
 		{"a default server is blind", blind(fleetOf(watchdog.Running), "default"), checkRules{}, 0, ""},
+		{"a server has just gone", broken(fleetOf(watchdog.Running)), checkRules{}, 2, "NATS answered last 3s ago: connection lost"},
+		{"a server does not answer at the end", hung(fleetOf(watchdog.Running)), checkRules{asked: 2 * time.Second}, 2, "NATS answered last 3s ago: no answer since"},
+		{"a server answers at the end", hung(fleetOf(watchdog.Running)), checkRules{asked: 4 * time.Second}, 0, ""},
+		{"bad news of a server that has just gone", broken(fleetOf(watchdog.Stalled)), checkRules{}, 1, "1 stalled"},
 		{"the brake holds", group(fleetOf(watchdog.Silent, watchdog.Running), time.Minute, 1, "s0"), checkRules{}, 2, "the brake holds: 1 of 9"},
 		{"held until released", group(fleetOf(watchdog.Silent, watchdog.Running), -1, 1, "s0"), checkRules{}, 2, "the brake holds"},
 		{"no longer held", group(fleetOf(watchdog.Silent, watchdog.Running), 0, 1, "s0"), checkRules{}, 0, ""},

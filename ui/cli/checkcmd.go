@@ -22,7 +22,7 @@ func defaultFailOn() []watchdog.Verdict {
 }
 
 func (a *app) checkCommand() *cobra.Command {
-	var q asking
+	q := asking{whole: true}
 	var failOn, expect []string
 	var atLeast int
 	c := &cobra.Command{
@@ -34,7 +34,7 @@ func (a *app) checkCommand() *cobra.Command {
   1  bad news: a session has one of the --fail-on verdicts, or fewer than --min live
   2  could not tell: nothing was seen, an expected session was never seen, only
      unknown ones were, the brake holds a mass silence, or a server that was
-     named is not seen
+     named is not seen, or one no longer answers at the end
 
 Judged is what stands at the end of the watch; bad news outweighs what could not
 be seen. A short watch cannot show everything: whether a producer of the five
@@ -58,7 +58,7 @@ not answer a ping shows only when it beats. The answer says so each time. Give
 			if err != nil {
 				return err
 			}
-			rules := checkRules{failOn: verdicts, min: atLeast, looked: time.Since(began)}
+			rules := checkRules{failOn: verdicts, min: atLeast, looked: time.Since(began), asked: q.asked}
 			if q.from != "" {
 				rules.looked = w.Now.Mono - w.Started.Mono
 			}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -38,6 +39,55 @@ func (s *started) collect(ctx context.Context, wait time.Duration, a watchdog.As
 				return s.look(ctx, a)
 			}
 		}
+	}
+}
+
+// answerWait is how long the sources have to answer at the end of a watch.
+const answerWait = 2 * time.Second
+
+// collectWhole watches for the whole wait, for what is told in it may change
+// until its end, and then asks every source once more: a server that has hung or
+// gone in the last seconds still looks as if it were seen. asked is how long
+// before the window that was.
+func (s *started) collectWhole(ctx context.Context, wait time.Duration, a watchdog.Ask) (w watchdog.Window, asked time.Duration, err error) {
+	if err := s.sleep(ctx, wait); err != nil {
+		return watchdog.Window{}, 0, err
+	}
+	began := time.Now()
+	s.retry()
+	for {
+		if err := s.sleep(ctx, settleStep); err != nil {
+			return watchdog.Window{}, 0, err
+		}
+		w, err = s.look(ctx, watchdog.Ask{})
+		if err != nil {
+			return w, 0, err
+		}
+		asked = time.Since(began)
+		waiting := slices.ContainsFunc(w.Links, func(l watchdog.Link) bool {
+			return l.Sighted && l.Phase == watchdog.LinkUp && l.LastTrip >= asked
+		})
+		if !waiting || asked >= answerWait {
+			w, err = s.look(ctx, a)
+			return w, time.Since(began), err
+		}
+	}
+}
+
+// sleep lets time pass while everything goes on.
+func (s *started) sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return untold(fmt.Errorf("interrupted before anything could be told"))
+	case <-s.done:
+		if s.err != nil {
+			return s.err
+		}
+		return fault(watchdog.ErrClosed)
 	}
 }
 

@@ -130,10 +130,12 @@ func sourceNames(set watchdog.SourceSet) string {
 // blindness says in a few words why a source is not seen.
 func blindness(l watchdog.Link) string {
 	why := l.Reason
-	if why == "" {
-		why = l.Detail
-	}
-	if why == "" {
+	switch {
+	case l.Phase != watchdog.LinkUp && l.Detail != "":
+		why = l.Detail // it says more than that there was no answer
+	case why == "" && l.Sighted && l.Phase == watchdog.LinkUp:
+		why = "no answer since"
+	case why == "":
 		why = l.Phase.String()
 	}
 	if l.Address == "" {
