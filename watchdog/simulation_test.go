@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-var seeds = flag.Int("seeds", 40, "seeds of the simulation")
+var seeds = flag.Int("seeds", 60, "seeds of the simulation")
 
 // world is the truth that the tracker must not contradict: agents, links and
 // clocks, moved by a seed.
