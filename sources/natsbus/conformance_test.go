@@ -205,7 +205,7 @@ func TestRealServerAtFullRateLosesNothing(t *testing.T) {
 	server := serveReal(t, sourcetest.RealBinary(t, "nats-server"))
 	rec := &sourcetest.Recorder{}
 	t.Cleanup(openBus(t, server.Address(), sourcetest.Reader, rec))
-	rec.Wait(t, 10*time.Second, "the link is up", func() bool { return rec.Phase() == watchdog.LinkUp })
+	rec.Wait(t, 60*time.Second, "the link is up", func() bool { return rec.Phase() == watchdog.LinkUp })
 	const sessions, rounds = 10_000, 15
 	for round := range rounds {
 		var all []byte

@@ -27,7 +27,7 @@ type producer struct {
 func (p *producer) send(t testing.TB, subject string, payload []byte) {
 	t.Helper()
 	var last error
-	if !sourcetest.Eventually(10*time.Second, func() bool {
+	if !sourcetest.Eventually(60*time.Second, func() bool {
 		if last = p.try(subject, payload); last != nil {
 			p.close()
 		}

@@ -46,7 +46,7 @@ func producerOptions(address string) natsbus.Options {
 
 func connected(t *testing.T, p *natsbus.Publisher) {
 	t.Helper()
-	if !sourcetest.Eventually(10*time.Second, func() bool { return p.Link().Phase == watchdog.LinkUp }) {
+	if !sourcetest.Eventually(60*time.Second, func() bool { return p.Link().Phase == watchdog.LinkUp }) {
 		t.Fatalf("not connected: %+v", p.Link())
 	}
 }
@@ -55,10 +55,10 @@ func TestPublisherDeliversNowAndBySlot(t *testing.T) {
 	server := serveEmbedded(t)
 	rec := &sourcetest.Recorder{}
 	t.Cleanup(openBus(t, server.Address(), sourcetest.Reader, rec))
-	rec.Wait(t, 10*time.Second, "the reader is up", func() bool { return rec.Phase() == watchdog.LinkUp })
+	rec.Wait(t, 60*time.Second, "the reader is up", func() bool { return rec.Phase() == watchdog.LinkUp })
 
 	p := startPublisher(t, producerOptions(server.Address()))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	if err := p.PublishNow(ctx, "now", beat("now", 1)); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestPublisherRevivesNothingOld(t *testing.T) {
 	p := startPublisher(t, producerOptions(server.Address()))
 	connected(t, p)
 	server.Kill(t)
-	if !sourcetest.Eventually(10*time.Second, func() bool { return p.Link().Phase == watchdog.LinkDown }) {
+	if !sourcetest.Eventually(60*time.Second, func() bool { return p.Link().Phase == watchdog.LinkDown }) {
 		t.Fatal("the publisher does not see that the server is gone")
 	}
 	for i := range 1000 {
@@ -95,7 +95,7 @@ func TestPublisherRevivesNothingOld(t *testing.T) {
 	server.Restart(t)
 	rec := &sourcetest.Recorder{}
 	t.Cleanup(openBus(t, server.Address(), sourcetest.Reader, rec))
-	rec.Wait(t, 10*time.Second, "the reader is up", func() bool { return rec.Phase() == watchdog.LinkUp })
+	rec.Wait(t, 60*time.Second, "the reader is up", func() bool { return rec.Phase() == watchdog.LinkUp })
 	connected(t, p)
 	if err := p.PublishNow(t.Context(), "new", beat("new", 1)); err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestPingReachesEveryGuard(t *testing.T) {
 	t.Cleanup(guard.close)
 	guard.subscribe(t, "agent.ping")
 	p := startPublisher(t, producerOptions(server.Address()))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	if err := p.PingNow(ctx); err != nil {
 		t.Fatal(err)

@@ -137,19 +137,19 @@ func TestMutualTLS(t *testing.T) {
 	t.Run("with both certificates", func(t *testing.T) {
 		rec := run(t, natsbus.Options{URLs: []string{"tls://" + address},
 			TLS: natsbus.TLSOptions{CAFile: ca.file, CertFile: ourCert, KeyFile: ourKey}})
-		rec.Wait(t, 10*time.Second, "the link is up", isUp(rec))
+		rec.Wait(t, 60*time.Second, "the link is up", isUp(rec))
 	})
 	t.Run("without ours", func(t *testing.T) {
 		rec := run(t, natsbus.Options{URLs: []string{address}, TLS: natsbus.TLSOptions{CAFile: ca.file}})
-		rec.Wait(t, 10*time.Second, "the reason", says(rec, "TLS: the server wants a certificate of ours that it trusts"))
+		rec.Wait(t, 60*time.Second, "the reason", says(rec, "TLS: the server wants a certificate of ours that it trusts"))
 	})
 	t.Run("without its authority", func(t *testing.T) {
 		rec := run(t, natsbus.Options{URLs: []string{"tls://" + address}})
-		rec.Wait(t, 10*time.Second, "the reason", says(rec, "TLS: the certificate is signed by an unknown authority"))
+		rec.Wait(t, 60*time.Second, "the reason", says(rec, "TLS: the certificate is signed by an unknown authority"))
 	})
 	t.Run("server without TLS", func(t *testing.T) {
 		rec := run(t, natsbus.Options{URLs: []string{"tls://" + plain}})
-		rec.Wait(t, 10*time.Second, "the reason", says(rec, "TLS: the server does not speak it"))
+		rec.Wait(t, 60*time.Second, "the reason", says(rec, "TLS: the server does not speak it"))
 	})
 }
 
@@ -176,25 +176,25 @@ func TestNKeyAndToken(t *testing.T) {
 	}
 	byKey := serveConfig(t, fmt.Sprintf("authorization { users = [ { nkey: %s } ] }", public))
 	rec := run(t, natsbus.Options{URLs: []string{byKey}, NKeyFile: file("nkey", string(seed))})
-	rec.Wait(t, 10*time.Second, "the link is up with a key", isUp(rec))
+	rec.Wait(t, 60*time.Second, "the link is up with a key", isUp(rec))
 
 	byToken := serveConfig(t, `authorization { token: "t0ps3cret" }`)
 	rec = run(t, natsbus.Options{URLs: []string{byToken}, TokenFile: file("token", "t0ps3cret\n")})
-	rec.Wait(t, 10*time.Second, "the link is up with a token", isUp(rec))
+	rec.Wait(t, 60*time.Second, "the link is up with a token", isUp(rec))
 	rec = run(t, natsbus.Options{URLs: []string{"nats://t0ps3cret@" + byToken}})
-	rec.Wait(t, 10*time.Second, "the link is up with a token in the URL", isUp(rec))
+	rec.Wait(t, 60*time.Second, "the link is up with a token in the URL", isUp(rec))
 	if all := fmt.Sprintf("%+v", rec.AllEvents()); strings.Contains(all, "t0ps3cret") {
 		t.Error("the token stands in an event")
 	}
 	rec = run(t, natsbus.Options{URLs: []string{byToken}, Token: sourcetest.WrongSecret})
-	rec.Wait(t, 10*time.Second, "the reason", says(rec, "authentication refused"))
+	rec.Wait(t, 60*time.Second, "the reason", says(rec, "authentication refused"))
 }
 
 func TestPermissionThatComesLaterIsTakenUp(t *testing.T) {
 	server := serveReal(t, sourcetest.RealBinary(t, "nats-server"))
 	rec := run(t, optionsFor(server.Address(), sourcetest.Forbidden))
 	denials := func() []watchdog.Denied { return sourcetest.EventsOf[watchdog.Denied](rec, 0) }
-	rec.Wait(t, 10*time.Second, "the denial", func() bool { return len(denials()) == 1 })
+	rec.Wait(t, 60*time.Second, "the denial", func() bool { return len(denials()) == 1 })
 	server.grant(t)
 	rec.Wait(t, 25*time.Second, "the end of the denial", func() bool { return len(denials()) == 2 && denials()[1].Reason == "" })
 	server.Send(t, "seen", beat("seen", 1))

@@ -78,7 +78,7 @@ func watch(t testing.TB, o Options) (*Store, *sourcetest.Recorder) {
 		t.Fatal(err)
 	}
 	run(t, s)
-	rec.Wait(t, 10*time.Second, "the first good poll", func() bool { return trips(rec, 0) > 0 })
+	rec.Wait(t, 60*time.Second, "the first good poll", func() bool { return trips(rec, 0) > 0 })
 	return s, rec
 }
 
@@ -99,7 +99,7 @@ func beatOf(id string, uptime int) []byte {
 
 func waitBeats(t testing.TB, rec *sourcetest.Recorder, n int) []watchdog.Beat {
 	t.Helper()
-	rec.Wait(t, 10*time.Second, fmt.Sprintf("%d beats", n), func() bool { return len(rec.AllBeats()) >= n })
+	rec.Wait(t, 60*time.Second, fmt.Sprintf("%d beats", n), func() bool { return len(rec.AllBeats()) >= n })
 	return rec.AllBeats()
 }
 

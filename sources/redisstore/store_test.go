@@ -119,7 +119,7 @@ func TestExpiryIsAbsence(t *testing.T) {
 	onBoth(t, func(t *testing.T, address string, admin *redis.Client) {
 		_, rec := watch(t, fast(address))
 		admin.Set(context.Background(), keyA, beatOf("a", 1), time.Second)
-		rec.Wait(t, 10*time.Second, "the key is gone by itself", func() bool {
+		rec.Wait(t, 60*time.Second, "the key is gone by itself", func() bool {
 			return len(sourcetest.EventsOf[watchdog.KeyGone](rec, 0)) == 2
 		})
 	})
@@ -236,13 +236,13 @@ func TestRestartIsTold(t *testing.T) {
 	waitBeats(t, rec, 1)
 	mark := rec.Mark()
 	s.Kill(t)
-	rec.Wait(t, 10*time.Second, "the link is down", func() bool { return rec.Phase() == watchdog.LinkDown })
+	rec.Wait(t, 60*time.Second, "the link is down", func() bool { return rec.Phase() == watchdog.LinkDown })
 	if n := trips(rec, mark); n > 1 {
 		t.Errorf("%d round trips to a dead server", n)
 	}
 	s.Restart(t)
-	rec.Wait(t, 10*time.Second, "up again", func() bool { return rec.Phase() == watchdog.LinkUp })
-	rec.Wait(t, 10*time.Second, "the lost key is gone twice", func() bool {
+	rec.Wait(t, 60*time.Second, "up again", func() bool { return rec.Phase() == watchdog.LinkUp })
+	rec.Wait(t, 60*time.Second, "the lost key is gone twice", func() bool {
 		return len(sourcetest.EventsOf[watchdog.KeyGone](rec, mark)) == 2
 	})
 	order := []string{}
@@ -264,7 +264,7 @@ func TestASilentReconnectIsTold(t *testing.T) {
 	_, rec := watch(t, fast(s.Address()))
 	mark := rec.Mark()
 	s.admin.Do(context.Background(), "client", "kill", "type", "normal", "skipme", "yes")
-	rec.Wait(t, 10*time.Second, "a changed store", func() bool { return len(changes(rec, mark)) > 0 })
+	rec.Wait(t, 60*time.Second, "a changed store", func() bool { return len(changes(rec, mark)) > 0 })
 	if got := changes(rec, mark)[0]; got != "reconnected" {
 		t.Errorf("reason %q", got)
 	}
@@ -310,7 +310,7 @@ func TestMissingPermissionIsToldAndCleared(t *testing.T) {
 	}
 	s.admin.Do(context.Background(), "acl", "setuser", "poor", "+mget")
 	store.Retry()
-	rec.Wait(t, 10*time.Second, "the denial is cleared", func() bool { d := denied(); return d[len(d)-1].Reason == "" })
+	rec.Wait(t, 60*time.Second, "the denial is cleared", func() bool { d := denied(); return d[len(d)-1].Reason == "" })
 	if b := waitBeats(t, rec, 1)[0]; b.AgeKind != watchdog.AgeUnknown {
 		t.Errorf("without PTTL the age is of kind %v, want unknown", b.AgeKind)
 	}
@@ -330,7 +330,7 @@ func TestWarnings(t *testing.T) {
 	for i := range 3000 {
 		s.admin.Set(ctx, fmt.Sprintf("cache:%d", i), strings.Repeat("v", 1000), 0)
 	}
-	rec.Wait(t, 10*time.Second, "evicted beats are gone", func() bool {
+	rec.Wait(t, 60*time.Second, "evicted beats are gone", func() bool {
 		return len(sourcetest.EventsOf[watchdog.KeyGone](rec, 0)) > 1
 	})
 	rec.Wait(t, 5*time.Second, "a warning about evictions", func() bool {

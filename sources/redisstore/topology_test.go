@@ -98,7 +98,7 @@ func TestCluster(t *testing.T) {
 		rec.Wait(t, 20*time.Second, "a changed topology", func() bool {
 			return slices.Contains(changes(rec, mark), "cluster topology changed")
 		})
-		rec.Wait(t, 10*time.Second, "the link is up", func() bool { return rec.Phase() == watchdog.LinkUp })
+		rec.Wait(t, 60*time.Second, "the link is up", func() bool { return rec.Phase() == watchdog.LinkUp })
 		waitPolls(t, rec, 2)
 		if gone := sourcetest.EventsOf[watchdog.KeyGone](rec, mark); len(gone) > 0 {
 			t.Errorf("moving a slot made %d sessions disappear: %+v", len(gone), gone[0])
@@ -171,7 +171,7 @@ func TestSentinelFailover(t *testing.T) {
 	}
 	mark := rec.Mark()
 	master.Kill(t)
-	rec.Wait(t, 10*time.Second, "down", func() bool { return rec.Phase() == watchdog.LinkDown })
+	rec.Wait(t, 60*time.Second, "down", func() bool { return rec.Phase() == watchdog.LinkDown })
 	rec.Wait(t, 40*time.Second, "the other server answers", func() bool { return rec.Phase() == watchdog.LinkUp })
 	if got := changes(rec, mark); !slices.Contains(got, "another server answers") && !slices.Contains(got, "restarted") {
 		t.Errorf("a failover was told as %v", got)
@@ -273,7 +273,7 @@ func TestTLS(t *testing.T) {
 				t.Fatal(err)
 			}
 			run(t, store)
-			rec.Wait(t, 10*time.Second, c.want, func() bool { return store.Link().Detail == c.want })
+			rec.Wait(t, 60*time.Second, c.want, func() bool { return store.Link().Detail == c.want })
 		})
 	}
 }
