@@ -108,6 +108,7 @@ func TestRebind(t *testing.T) {
 	}
 }
 
+// fault 45
 func TestBurst(t *testing.T) {
 	s := newScreen(t, sickWindow(), About{}, 80, 24)
 	burst := func(names ...string) {
@@ -167,6 +168,7 @@ func TestAltCountsAsEsc(t *testing.T) {
 	}
 }
 
+// fault 45
 func TestPasteOutsideAnInputDoesNothing(t *testing.T) {
 	s := newScreen(t, sickWindow(), About{}, 80, 24)
 	s.send(tea.PasteMsg{Content: "qqq S y"})

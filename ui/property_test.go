@@ -104,6 +104,8 @@ func anyWindow(t *rapid.T) watchdog.Window {
 // No frame is wider or higher than the screen, none holds a control character
 // that is not one of our own styles, and nothing panics, whatever the data, the
 // size, the theme and the keys.
+//
+// fault 43
 func TestFramesStayInsideTheScreen(t *testing.T) {
 	keys := []string{"j", "k", "g", "G", "pgdown", "ctrl+d", "i", "?", "/", ":", "s", "I", "C", "d", "!", "0", "Z", "n", "N", "esc", "q", "enter", "space", "c", "x", "backspace", "1", "2", "R", "tab", "o", "b", "e", "v", "w", "日", "~", "home", "end"}
 	rapid.Check(t, func(rt *rapid.T) {

@@ -21,6 +21,7 @@ func fleet(n int) watchdog.Window {
 	return w
 }
 
+// fault 44
 func TestCursorBelongsToASession(t *testing.T) {
 	w := fleet(100)
 	s := newScreen(t, w, About{}, 80, 24)

@@ -201,6 +201,8 @@ func TestThemes(t *testing.T) {
 }
 
 // One second later nothing moves in a healthy fleet but the clock.
+//
+// fault 46
 func TestUnchangedFleetStandsStill(t *testing.T) {
 	for _, size := range sizes {
 		w := quietWindow()

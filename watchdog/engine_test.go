@@ -123,6 +123,7 @@ func TestEnginePanicsAtOnce(t *testing.T) {
 	})
 }
 
+// fault 15
 func TestInboxMergesThenCounts(t *testing.T) {
 	in := inbox{wake: make(chan struct{}, 1)}
 	same := make([]Beat, 0, 1000)
@@ -154,6 +155,7 @@ func TestInboxMergesThenCounts(t *testing.T) {
 	}
 }
 
+// fault 15
 func TestDroppedBeatsMakeUnknownNeverStalled(t *testing.T) {
 	r := newRig(t, Policy{}, SourceNATS)
 	r.send(beat("a", 10))
@@ -169,6 +171,7 @@ func TestDroppedBeatsMakeUnknownNeverStalled(t *testing.T) {
 	r.want("a", Running) // the grace after it
 }
 
+// fault 6
 func TestOwnLatenessStretchesDeadlinesAndAccusesNobody(t *testing.T) {
 	r := newRig(t, Policy{}, SourceNATS)
 	r.send(beat("a", 10))

@@ -322,6 +322,7 @@ func simulate(seed uint64, without guards, wall bool) (verdicts string, err erro
 	return verdicts, nil
 }
 
+// fault 4, 7, 16
 func TestSimulation(t *testing.T) {
 	for seed := range uint64(*seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -105,6 +105,7 @@ func TestFiveFieldProducerThatStopsIsSilentAndNothingMore(t *testing.T) {
 	r.want("a", Silent)
 }
 
+// fault 1
 func TestWorkClockStallsAtExactlyTheTimeout(t *testing.T) {
 	r := newRig(t, Policy{StallTimeout: 60 * time.Second}, SourceNATS)
 	n := int64(0)
@@ -144,6 +145,7 @@ func TestQuietIsANoticeNeverStalled(t *testing.T) {
 	r.want("q", Running)
 }
 
+// fault 7
 func TestBothServersAwayAccuseNobody(t *testing.T) {
 	r := newRig(t, Policy{}, SourceNATS, SourceRedis)
 	n := int64(0)
@@ -209,6 +211,7 @@ func TestLinkThatBreaksAfterEachCadenceHidesNobodyForEver(t *testing.T) {
 	r.want("alive", Running)
 }
 
+// fault 5
 func TestSuspendGivesOneFreshGrace(t *testing.T) {
 	r := newRig(t, Policy{}, SourceNATS)
 	r.send(beat("a", 10))
@@ -221,6 +224,7 @@ func TestSuspendGivesOneFreshGrace(t *testing.T) {
 	r.want("a", Silent)
 }
 
+// fault 4
 func TestWallClockDecidesNothing(t *testing.T) {
 	for _, jump := range []time.Duration{2 * 365 * 24 * time.Hour, -2 * 365 * 24 * time.Hour} {
 		r := newRig(t, Policy{}, SourceNATS)
@@ -301,6 +305,7 @@ func TestRecoveryFromStallIsNoDisputeWithTheKeyThatWasNotRefreshed(t *testing.T)
 	r.want("d", Running)
 }
 
+// fault 2
 func TestWaitThenOverdueThenStalled(t *testing.T) {
 	r := newRig(t, Policy{StallTimeout: time.Minute}, SourceNATS)
 	n := int64(0)
@@ -327,6 +332,7 @@ func TestWaitThenOverdueThenStalled(t *testing.T) {
 	r.want("h", Stalled)
 }
 
+// fault 16
 func TestEndsAndLateBeats(t *testing.T) {
 	r := newRig(t, Policy{}, SourceNATS)
 	end := func(b *Beat) { b.StateText = []byte("completed") }
@@ -344,6 +350,7 @@ func TestEndsAndLateBeats(t *testing.T) {
 	r.want("e", Running)
 }
 
+// fault 7
 func TestCorrelatedSilenceIsOneGroupAndHeld(t *testing.T) {
 	r := newRig(t, Policy{}, SourceNATS)
 	n := int64(0)
@@ -427,6 +434,7 @@ func TestWindowOrderAndNeighbours(t *testing.T) {
 	}
 }
 
+// fault 50
 func TestFloodOfUnknownIdsIsShedKnownOnesNever(t *testing.T) {
 	r := newRig(t, Policy{MaxSessions: 100, MaxNewPerSecond: 1000}, SourceNATS)
 	for i := range 100 {

@@ -6,6 +6,7 @@ import (
 	"time"
 )
 
+// fault 47
 func TestFaults(t *testing.T) {
 	tests := []struct {
 		name, text string
@@ -90,6 +91,7 @@ func TestDurations(t *testing.T) {
 	}
 }
 
+// fault 47
 func TestRules(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"registry ttl", "registry:\n  ttl: 20s\n", "/c.yaml:2: registry.ttl: TTL < 3 x interval is refused: 20s is under 3 x 15s; raise registry.ttl to 45s"},

@@ -147,6 +147,7 @@ func checkClean(t *testing.T, s string) {
 	}
 }
 
+// fault 42
 func FuzzClean(f *testing.F) {
 	for _, s := range []string{
 		"\x1b[2J\x1b]52;c;ZXZpbA==\x07red", "\u009b31m\u009d0;x\u009c", "a\xff\u202e\u200b❤\ufe0f", "\x1bP\x1b\\\x1bO",

@@ -73,6 +73,7 @@ func hostile(t *rapid.T) string {
 	return Clean(strings.Join(rapid.SliceOfN(rapid.OneOf(known, known, any), 0, 30).Draw(t, "text"), ""))
 }
 
+// fault 43
 func TestRowsNeverExceedTheirWidth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := hostile(t)

@@ -25,6 +25,7 @@ func TestSightIsAskedForEveryTwoSeconds(t *testing.T) {
 	})
 }
 
+// fault 7
 func TestHangingServerGivesNoSightAndIsGivenUp(t *testing.T) {
 	simulate(t, nil, func(f *fakeServer, e *ear, b *Bus) {
 		time.Sleep(5 * time.Second)
@@ -237,6 +238,7 @@ func TestBatchesAreFullOrEarly(t *testing.T) {
 	})
 }
 
+// fault 15
 func TestWhatWeAreTooSlowForIsCounted(t *testing.T) {
 	const sent = 5000
 	var gate chan struct{}
@@ -264,6 +266,7 @@ func TestWhatWeAreTooSlowForIsCounted(t *testing.T) {
 	})
 }
 
+// fault 15
 func TestWhatALostConnectionTakesAlongIsCounted(t *testing.T) {
 	var gate chan struct{}
 	slow := func(_ *fakeServer, _ *Options, b *Bus) {

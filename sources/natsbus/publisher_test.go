@@ -78,6 +78,7 @@ func TestPublisherDeliversNowAndBySlot(t *testing.T) {
 	}
 }
 
+// fault 16
 func TestPublisherRevivesNothingOld(t *testing.T) {
 	server := serveEmbedded(t)
 	p := startPublisher(t, producerOptions(server.Address()))

@@ -56,6 +56,7 @@ func TestPublisherWritesTheNewestWithItsTTL(t *testing.T) {
 	})
 }
 
+// fault 16
 func TestPublisherNeverReplays(t *testing.T) {
 	s := startReal(t)
 	p := publish(t, fast(s.Address()))

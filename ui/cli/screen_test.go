@@ -105,6 +105,7 @@ func TestAttachedScreenShowsAForeignBeat(t *testing.T) {
 	}
 }
 
+// fault 47
 func TestBadConfigurationOpensNoScreen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bad.yaml")
 	if err := os.WriteFile(path, []byte("polcy: {}\nread_only: perhaps\nui: {keys: {help: j}}\n"), 0o600); err != nil {

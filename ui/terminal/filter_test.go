@@ -238,6 +238,7 @@ func TestStuckPaste(t *testing.T) {
 	}
 }
 
+// fault 45
 func TestPasteIsCleanedAndBounded(t *testing.T) {
 	got := whole("\x1b[200~a\x1b]b\x00\x07\tc\r\n\xc3(\xc2\x9bd\xf0\x9f\xa7\xaa\x1b[20e\x1b[201~")
 	if want := pasteStart + "a]b\tc\r\n(d🧪[20e" + pasteEnd; got != want {

@@ -45,6 +45,7 @@ func wedge(p *terminaltest.PTY) {
 	})
 }
 
+// fault 40
 func TestTerminalIsRestored(t *testing.T) {
 	for _, e := range endings {
 		t.Run(e.name, func(t *testing.T) {
@@ -151,6 +152,7 @@ func TestCopyGoesOutByOSC52(t *testing.T) {
 	})
 }
 
+// fault 41
 func TestHangUpEndsTheProgram(t *testing.T) {
 	p := terminaltest.StartPTY(t, terminaltest.Normal, helperCommand(t, "screen"))
 	p.Await("SCREEN")

@@ -44,6 +44,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// fault 42
 func TestCleanTitle(t *testing.T) {
 	for in, want := range map[string]string{
 		"9! prod sessionwatch":            "9! prod sessionwatch",

@@ -65,6 +65,7 @@ func shellSettings(t *testing.T, p *terminaltest.PTY) string {
 	return strings.TrimSpace(string(text))
 }
 
+// fault 41
 func TestSuspendAndContinue(t *testing.T) {
 	for name, suspend := range map[string]func(p *terminaltest.PTY, pid int){
 		"ctrl+z":           func(p *terminaltest.PTY, _ int) { p.Type("\x1a") },
