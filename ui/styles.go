@@ -21,7 +21,7 @@ const (
 	ThemeNone     // no attribute at all: TERM=dumb
 )
 
-var themeNames = [...]string{"auto", "dark", "light", "mono", "high-contrast", "none"}
+var themeNames = [...]string{"auto", "dark", "light", "mono", "contrast", "none"}
 
 // String is the name in configuration and flags.
 func (t Theme) String() string {

@@ -360,13 +360,14 @@ const (
 	ThemeAuto     Theme = "auto"
 	ThemeDark     Theme = "dark"
 	ThemeLight    Theme = "light"
+	ThemeMono     Theme = "mono"
 	ThemeContrast Theme = "contrast"
 	ThemeNone     Theme = "none"
 )
 
 func (u *UI) fields() []field {
 	return []field{
-		{"theme", "auto, dark, light, contrast, none", choice(&u.Theme, ThemeAuto, ThemeAuto, ThemeDark, ThemeLight, ThemeContrast, ThemeNone)},
+		{"theme", "auto, dark, light, mono, contrast, none", choice(&u.Theme, ThemeAuto, ThemeAuto, ThemeDark, ThemeLight, ThemeMono, ThemeContrast, ThemeNone)},
 		{"ascii", "no characters beyond ASCII", boolean(&u.ASCII, false)},
 		{"mouse", "take the mouse from the terminal", boolean(&u.Mouse, false)},
 		{"keys", "other keys: {action: key}", &textMap{dst: &u.Keys, check: func(name string) string {

@@ -49,7 +49,7 @@ func (f *flags) addTheme(c *cobra.Command) {
 // themes lists the values of ui.theme.
 func themes() []string {
 	var names []string
-	for _, t := range []config.Theme{config.ThemeAuto, config.ThemeDark, config.ThemeLight, config.ThemeContrast, config.ThemeNone} {
+	for _, t := range []config.Theme{config.ThemeAuto, config.ThemeDark, config.ThemeLight, config.ThemeMono, config.ThemeContrast, config.ThemeNone} {
 		names = append(names, string(t))
 	}
 	return names

@@ -16,7 +16,6 @@ type host struct {
 	// addresses over it.
 	load     func(context string, over ...config.Flag) (*config.Config, error)
 	contexts []string
-	asked    ui.Target // what the command line named, its speed included
 	log      *slog.Logger
 	spawn    func(func()) // starts a goroutine that gives the terminal back if it panics
 }
@@ -34,7 +33,7 @@ func (h *host) Open(ctx context.Context, t ui.Target) (ui.Feed, error) {
 	case ui.TargetBus:
 		feed, err = h.openBus()
 	case ui.TargetRecording:
-		if t.File == "" && t != h.asked {
+		if t.File == "" && t.Speed == 0 {
 			t.Speed = nightSpeed
 		}
 		feed, err = openReplay(t.File, t.Speed, h.spawn)

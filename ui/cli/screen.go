@@ -25,7 +25,7 @@ func (a *app) screen(c *cobra.Command, f *flags, target *ui.Target) error {
 	if len(faults) > 0 {
 		return misconfigured(errors.Join(faults...))
 	}
-	theme, err := themeOf(settings.UI.Theme)
+	theme, err := ui.ThemeOf(string(settings.UI.Theme))
 	if err != nil {
 		return misconfigured(err)
 	}
@@ -48,7 +48,7 @@ func (a *app) screen(c *cobra.Command, f *flags, target *ui.Target) error {
 	defer tty.Close()
 	capabilities := terminal.Probe(a.env.Environ)
 	model := ui.New(ui.Options{
-		Host: &host{load: a.loader(c, f), contexts: settings.ContextNames(), asked: *target, log: log, spawn: tty.Go},
+		Host: &host{load: a.loader(c, f), contexts: settings.ContextNames(), log: log, spawn: tty.Go},
 		Open: target, Theme: theme, ASCII: settings.UI.ASCII || capabilities.ASCII,
 		Light: capabilities.Light, Mouse: settings.UI.Mouse, KeyMap: keys, Copy: tty.Copy,
 	})
@@ -91,14 +91,6 @@ func withoutAddresses(flags []config.Flag) []config.Flag {
 		}
 	}
 	return out
-}
-
-// themeOf gives the screen's name of a theme.
-func themeOf(t config.Theme) (ui.Theme, error) {
-	if t == config.ThemeContrast {
-		return ui.ThemeContrast, nil
-	}
-	return ui.ThemeOf(string(t))
 }
 
 // crashFile is where a panic is kept; empty: there is no place.
