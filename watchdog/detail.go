@@ -29,13 +29,13 @@ func (t *Tracker) row(n uint32, r *record, v *View) (Row, Facts, Thresholds) {
 		Attention: attentionOf(d.verdict, d.rule, r.wait, now-f.WaitSince),
 		For:       max(now-since, 0), State: f.StateText,
 		BeatAge: t.beatAge(r, now), BeatKind: f.BeatKind, WorkKnown: f.WorkKnown,
-		Uptime: -1, Credits: r.credits, Task: string(t.store.text.get(r.task)),
+		Uptime: -1, UptimeSaid: -1, Credits: r.credits, Task: string(t.store.text.get(r.task)),
 		Waiting: r.wait, Overdue: d.rule == ruleOverdue, Sources: r.carried, Seeing: r.carried & t.sighted,
 		Why: sentence(&d, &f, &th, v, now), Held: f.Held != "",
 	}
 	row.WorkAge, row.WorkBound = t.workAge(r, now)
 	if r.flags&flagUptime != 0 {
-		row.Uptime = t.uptime(r, now)
+		row.Uptime, row.UptimeSaid = t.uptime(r, now), time.Duration(r.uptime)*time.Second
 	}
 	if r.wait != WaitNone {
 		row.WaitMax = waitLimit(&f, &th)

@@ -452,3 +452,12 @@ func TestFloodOfUnknownIdsIsShedKnownOnesNever(t *testing.T) {
 		t.Errorf("total %d shed %d", w.Total, w.Self.Shed)
 	}
 }
+
+func TestUptimeGoesOnAndIsKeptAsItWasSaid(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS)
+	r.send(beat("a", 142))
+	r.run(3*time.Second, nil)
+	if d := r.detail("a"); d.UptimeSaid != 142*time.Second || d.Uptime != 145*time.Second {
+		t.Errorf("uptime %v, said %v; want 145 s and 142 s", d.Uptime, d.UptimeSaid)
+	}
+}

@@ -163,7 +163,8 @@ type Row struct {
 	WorkAge    time.Duration // -1 unknown; see WorkKnown
 	WorkKnown  bool          // false: WorkAge is the age of the last visible change
 	WorkBound  bool          // WorkAge is a lower bound: no change was seen since we watch
-	Uptime     time.Duration // -1 unknown
+	Uptime     time.Duration // -1 unknown; goes on since the last beat while it lives
+	UptimeSaid time.Duration // as the last beat said it, in whole seconds; -1 unknown
 	Credits    float64       // NaN none
 	Task       string
 	Waiting    Wait

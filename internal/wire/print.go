@@ -205,7 +205,7 @@ func rowOf(r *watchdog.Row) row {
 	return row{
 		ID: r.ID, Generation: ordinal(r.Generation), Verdict: r.Verdict.String(), Since: secs(r.For), State: text(r.State),
 		BeatAge: secs(r.BeatAge), BeatEstimate: r.BeatKind == watchdog.AgeEstimated, WorkAge: secs(r.WorkAge), WorkKnown: r.WorkKnown,
-		Uptime: secs(r.Uptime), Credits: amount(r.Credits), Task: text(r.Task), WaitingFor: text(r.Waiting.String()),
+		Uptime: secs(r.UptimeSaid), Credits: amount(r.Credits), Task: text(r.Task), WaitingFor: text(r.Waiting.String()),
 		Agent: text(r.Agent), Host: text(r.Host), Sources: sourcesOf(r.Sources),
 	}
 }

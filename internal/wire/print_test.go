@@ -17,12 +17,12 @@ import (
 var (
 	stalledRow = watchdog.Row{
 		ID: "indexer", Generation: 2, Verdict: watchdog.Stalled, For: 31*time.Second + 499500*time.Microsecond, State: "running",
-		BeatAge: 2 * time.Second, WorkAge: 331 * time.Second, WorkKnown: true, Uptime: 11400 * time.Second, Credits: 8.43,
+		BeatAge: 2 * time.Second, WorkAge: 331 * time.Second, WorkKnown: true, Uptime: 11402 * time.Second, UptimeSaid: 11400 * time.Second, Credits: 8.43,
 		Task: `embedding <batch> "9"`, Waiting: watchdog.WaitHuman, WaitMax: time.Hour, Agent: "worker-7", Host: "eu1-02",
 		Sources: watchdog.SourceNATS.Set() | watchdog.SourceRedis.Set(),
 	}
 	unknownRow = watchdog.Row{
-		ID: "a", Verdict: watchdog.Unknown, For: -1, BeatAge: -1, BeatKind: watchdog.AgeEstimated, WorkAge: -1, Uptime: -1, Credits: math.NaN(),
+		ID: "a", Verdict: watchdog.Unknown, For: -1, BeatAge: -1, BeatKind: watchdog.AgeEstimated, WorkAge: -1, Uptime: -1, UptimeSaid: -1, Credits: math.NaN(),
 	}
 	explained = watchdog.Detail{
 		Row: stalledRow, BootID: "k3x9", Seq: 17, PID: 4711, Cadence: 30 * time.Second, CadenceFrom: "declared",
