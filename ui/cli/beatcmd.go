@@ -49,8 +49,14 @@ last beat whose state is completed. Exit code 1: it arrived nowhere.`,
 		GroupID: groupTry,
 		RunE: func(c *cobra.Command, args []string) error {
 			b.id = args[0]
-			if !c.Flags().Changed("credits") {
+			switch given := c.Flags().Changed("credits"); {
+			case !given:
 				b.credits = math.NaN()
+			case math.IsNaN(b.credits) || math.IsInf(b.credits, 0):
+				return &usageError{errors.New("--credits must be a finite number")}
+			}
+			if c.Flags().Changed("every") && b.every < minEvery {
+				return &usageError{fmt.Errorf("--every %v is too short; give at least %v", b.every, minEvery)}
 			}
 			return a.beat(c, &b)
 		},
@@ -66,16 +72,15 @@ last beat whose state is completed. Exit code 1: it arrived nowhere.`,
 	return c
 }
 
+// minEvery keeps a trial from flooding a bus.
+const minEvery = 100 * time.Millisecond
+
 func (b *beating) check() error {
 	switch {
 	case !wire.Mintable(b.id):
 		return &usageError{fmt.Errorf("%q cannot be a new session id; use 1 to 128 letters, digits, _ and -, beginning with a letter or digit", clean(b.id))}
 	case b.state == "":
 		return &usageError{errors.New("--state is empty; give running, stalled, completed, error or any other text")}
-	case b.every != 0 && b.every < 100*time.Millisecond:
-		return &usageError{fmt.Errorf("--every %v is too short; give at least 100ms", b.every)}
-	case math.IsInf(b.credits, 0):
-		return &usageError{errors.New("--credits must be a finite number")}
 	}
 	return nil
 }
