@@ -184,9 +184,14 @@ func examineLink(found *findings, l watchdog.Link) {
 		found.add(name, true, "may read: %s", count(l.Keys, "liveness key"))
 	}
 	for kind, n := range l.Refused {
-		if n > 0 {
-			found.add(name, false, "%s refused as no beat: %s%s", count(int(n), "message"), watchdog.Refusal(kind).String(), behind(", last on ", l.LastRefusalID))
+		if n == 0 {
+			continue
 		}
+		last := "" // only the newest refusal of all kinds is known by its id
+		if l.LastRefusal == watchdog.Refusal(kind) {
+			last = behind(", last on ", l.LastRefusalID)
+		}
+		found.add(name, false, "%s refused as no beat: %s%s", count(int(n), "message"), watchdog.Refusal(kind).String(), last)
 	}
 	if l.Fields > 0 {
 		found.add(name, false, "%s of beats dropped because their value was wrong", count(int(l.Fields), "optional field"))
