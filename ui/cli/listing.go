@@ -5,8 +5,13 @@ import (
 	"io"
 	"time"
 
+	"github.com/sessionwatch/sessionwatch/internal/termtext"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
+
+// hostCells bounds the column of hosts: one that lies must not push the rest of
+// every row out of sight. get tells the whole of it.
+const hostCells = 24
 
 // printRows writes the table of ls: the verdict and the two clocks first, the
 // reason when a session is sick, its task when it is well.
@@ -15,7 +20,7 @@ func printRows(w io.Writer, rows []watchdog.Row) error {
 	t.add("VERDICT", "FOR", "SESSION", "GEN", "BEAT", "WORK", "UP", "CREDIT", "HOST", "SOURCES", "WHY / TASK")
 	for _, r := range rows {
 		t.add(r.Verdict.String(), age(r.For), string(r.ID), generation(r.Generation),
-			beatAge(r), workAge(r), age(r.Uptime), credits(r.Credits), orNone(r.Host),
+			beatAge(r), workAge(r), age(r.Uptime), credits(r.Credits), termtext.TruncateMiddle(orNone(r.Host), hostCells, "~"),
 			sourceNames(r.Sources), orNone(whyOrTask(r)))
 	}
 	return t.print(w, "")
