@@ -61,7 +61,7 @@ func TestTerminalIsRestored(t *testing.T) {
 			start := time.Now()
 			e.do(p)
 			code, _ := p.Ended()
-			if took := time.Since(start); e.fast && took > time.Second {
+			if took := time.Since(start); e.fast && took > 3*time.Second { // one on a machine that does nothing else
 				t.Errorf("ended after %v", took)
 			}
 			if code != e.code {

@@ -231,13 +231,10 @@ func (o *Output) next() []byte {
 // send writes one frame. It is false when the writer is to end.
 func (o *Output) send(frame []byte) bool {
 	for rest := frame; len(rest) > 0; {
-		n, err := o.some(rest)
+		n, err := o.some(rest, frame)
 		if n > 0 {
 			o.stuck.Store(0)
 			o.written.Add(uint64(n))
-			if len(rest) == len(frame) {
-				o.learn(frame)
-			}
 			rest = rest[n:]
 		}
 		switch {
@@ -257,31 +254,37 @@ func (o *Output) send(frame []byte) bool {
 	return true
 }
 
-// learn notes the modes that a frame changes, as soon as its first byte is
-// out.
+// learn notes the modes that a frame changes. The caller holds writing, and has
+// held it since the first byte went out: a terminal that is restored in between
+// would keep the modes that nobody had noted.
 func (o *Output) learn(frame []byte) {
-	o.writing.Lock()
-	defer o.writing.Unlock()
-	if !o.sealed.Load() {
-		sequences(frame, o.modes.note)
-		if o.ward != nil {
-			o.ward.drawn(frame, o.modes.bytes())
-		}
+	sequences(frame, o.modes.note)
+	if o.ward != nil {
+		o.ward.drawn(frame, o.modes.bytes())
 	}
 }
 
-// some writes what the terminal takes now.
-func (o *Output) some(p []byte) (int, error) {
+// some writes what the terminal takes now of the rest of a frame.
+func (o *Output) some(rest, frame []byte) (int, error) {
+	first := len(rest) == len(frame)
 	if o.fd < 0 { // this blocks; nothing else is left
+		if first {
+			o.writing.Lock()
+			o.learn(frame)
+			o.writing.Unlock()
+		}
 		o.markStuck()
-		return o.file.Write(p)
+		return o.file.Write(rest)
 	}
 	o.writing.Lock()
 	defer o.writing.Unlock()
 	if o.sealed.Load() {
 		return 0, nil
 	}
-	n, err := unix.Write(o.fd, p)
+	n, err := unix.Write(o.fd, rest)
+	if first && n > 0 {
+		o.learn(frame)
+	}
 	return max(n, 0), err
 }
 
