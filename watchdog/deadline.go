@@ -109,12 +109,25 @@ func (b *Blindness) Touches(since time.Duration) bool {
 	return n > 0 && (b.open || b.spells[n-1].To > since)
 }
 
-// Extension is by how much a deadline that counts from since moves: the blind
-// time after since, plus one grace for each run of spells. Spells that follow
-// each other within one grace are one run, and there are maxGraces at most, so
-// that a flapping link does not renew its grace for ever. A spell counts once it
-// is over: until then Clock stands still instead.
-func (b *Blindness) Extension(since, grace time.Duration) time.Duration {
+// Extension is by how much the deadline at, which counts from since, moves: the
+// blind time after since, plus one grace for each run of spells. Spells that
+// follow each other within one grace are one run, and there are maxGraces at
+// most, so that a flapping link does not renew its grace for ever. A deadline
+// that has passed stands: a spell that begins after it moves nothing. A spell
+// counts once it is over: until then Clock stands still instead.
+func (b *Blindness) Extension(since, at, grace time.Duration) time.Duration {
+	return b.sum(since, grace, func(from, moved time.Duration) bool { return from < at+moved })
+}
+
+// Within is what Extension counts of the spells that begin between since and
+// until.
+func (b *Blindness) Within(since, until, grace time.Duration) time.Duration {
+	return b.sum(since, grace, func(from, _ time.Duration) bool { return from < until })
+}
+
+// sum adds up spells and graces for as long as counts says so of the begin of
+// the next spell and the sum so far.
+func (b *Blindness) sum(since, grace time.Duration, counts func(from, total time.Duration) bool) time.Duration {
 	over := b.spells
 	if b.open {
 		over = over[:len(over)-1]
@@ -122,7 +135,7 @@ func (b *Blindness) Extension(since, grace time.Duration) time.Duration {
 	first := sort.Search(len(over), func(i int) bool { return over[i].To > since })
 	var total time.Duration
 	graces := 0
-	for i := first; i < len(over); i++ {
+	for i := first; i < len(over) && counts(over[i].From, total); i++ {
 		total += over[i].To - max(over[i].From, since)
 		if graces < maxGraces && (i == first || over[i].From-over[i-1].To >= grace) {
 			total += grace

@@ -308,23 +308,25 @@ func TestExtension(t *testing.T) {
 		{"two within one grace share it", []Spell{{10 * s, 20 * s}, {40 * s, 45 * s}}, 0, 45 * s},
 		{"two far apart do not", []Spell{{10 * s, 20 * s}, {60 * s, 65 * s}}, 0, 75 * s},
 		{"three graces at most", []Spell{{10 * s, 20 * s}, {60 * s, 65 * s}, {100 * s, 105 * s}, {140 * s, 145 * s}, {180 * s, 185 * s}}, 0, 120 * s},
+		{"one that begins after the deadline moves nothing", []Spell{{80 * s, 90 * s}}, 0, 0},
+		{"nor one after the moved deadline", []Spell{{10 * s, 20 * s}, {150 * s, 160 * s}}, 0, 40 * s},
 		{"a suspend has no length", []Spell{{10 * s, 10 * s}}, 0, 30 * s},
 	} {
 		var b Blindness
 		for _, sp := range c.spells {
 			b.Add(sp.From, sp.To)
 		}
-		if got := b.Extension(c.since, 30*s); got != c.want {
+		if got := b.Extension(c.since, 72*s, 30*s); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 	var b Blindness
 	b.Begin(10 * s)
-	if got, clock := b.Extension(0, 30*s), b.Clock(25*s); got != 0 || clock != 10*s {
+	if got, clock := b.Extension(0, 72*s, 30*s), b.Clock(25*s); got != 0 || clock != 10*s {
 		t.Errorf("an open spell moved a deadline by %v; the clock stands at %v", got, clock)
 	}
 	b.End(30 * s)
-	if got, clock := b.Extension(0, 30*s), b.Clock(35*s); got != 50*s || clock != 35*s {
+	if got, clock := b.Extension(0, 72*s, 30*s), b.Clock(35*s); got != 50*s || clock != 35*s {
 		t.Errorf("a spell that is over moved a deadline by %v; the clock stands at %v", got, clock)
 	}
 }

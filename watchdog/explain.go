@@ -305,7 +305,7 @@ func possible(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration)
 	case Disputed:
 		return []Forecast{{Silent, in(silentAt(f, th, v)), nothing}, {Running, -1, "both sources agree again"}}
 	case Waiting:
-		end := f.WaitSince + waitLimit(f, th) + v.extension(f.Carried, f.WaitSince, th.Interval)
+		end := v.moved(f.Carried, f.WaitSince, f.WaitSince+waitLimit(f, th), th.Interval)
 		return []Forecast{
 			{Silent, in(silentAt(f, th, v)), nothing},
 			{Stalled, in(end + v.stretch(th.StallTimeout)), "the wait does not end"},

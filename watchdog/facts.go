@@ -89,17 +89,23 @@ func (v *View) blindness(set SourceSet) *Blindness {
 	return v.Blindness(set)
 }
 
-// extension is by how much blindness moves a deadline that counts from since.
-func (v *View) extension(set SourceSet, since, grace time.Duration) time.Duration {
-	return v.blindness(set).Extension(since, grace)
+// moved is the deadline at, which counts from since, as blindness moved it.
+func (v *View) moved(set SourceSet, since, at, grace time.Duration) time.Duration {
+	return at + v.blindness(set).Extension(since, at, grace)
 }
 
 // proven reports whether a source of set is proven to have told us all up to
-// at. A deadline that has passed on our clock accuses nobody before that: the
-// link may be down already without our having noticed.
-func (v *View) proven(set SourceSet, at time.Duration) bool {
+// at, a deadline of a session that beat last at since. A deadline that has
+// passed on our clock accuses nobody before that: the link may be down already
+// without our having noticed. A source that was interrupted meanwhile, while
+// another one of the set was not, proves it only as late as if it were alone.
+func (v *View) proven(set SourceSet, at, since, grace time.Duration) bool {
+	shared := v.blindness(set).Within(since, at, grace)
 	for src, heard := range v.Heard {
-		if set.Has(Source(src)) && heard >= at {
+		if !set.Has(Source(src)) || heard < at {
+			continue
+		}
+		if heard >= at+v.blindness(Source(src).Set()).Within(since, at, grace)-shared {
 			return true
 		}
 	}

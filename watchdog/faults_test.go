@@ -233,3 +233,51 @@ func TestAncientBeatsReviveNobody(t *testing.T) {
 	r.run(time.Minute, nil)
 	r.want("gone", Silent)
 }
+
+// fault 14: between two polls of the store, the bus breaks and is back. It answers
+// before anybody has beaten by it: that proves nothing of what it did not bring.
+func TestBusThatIsBackProvesNothing(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS, SourceRedis)
+	r.up[SourceRedis] = false // asked every two seconds alone
+	say := func(uptime int64, source Source) {
+		r.send(beat("s", uptime, func(b *Beat) { b.Interval, b.Source = time.Second, source }))
+	}
+	for up := range int64(10) {
+		say(up, SourceNATS)
+		if up%2 == 0 {
+			say(up, SourceRedis)
+			r.trip(SourceRedis)
+		}
+		r.run(time.Second, nil)
+	}
+	r.run(100*time.Millisecond, nil)
+	r.tr.Apply(LinkChanged{Source: SourceNATS, Phase: LinkDown, At: r.at.Mono})
+	r.up[SourceNATS] = false
+	r.run(1300*time.Millisecond, nil)
+	r.tr.Apply(LinkChanged{Source: SourceNATS, Phase: LinkUp, At: r.at.Mono})
+	r.up[SourceNATS] = true
+	for range 6 { // the poll is late
+		r.run(100*time.Millisecond, nil)
+		r.want("s", Running)
+	}
+	r.trip(SourceRedis)
+	r.run(100*time.Millisecond, nil)
+	r.want("s", Silent)
+}
+
+// A deadline that has passed stands: what could not be seen later does not make
+// a silent session run again.
+func TestSilenceOutlivesALaterOutage(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS)
+	r.send(beat("s", 10))
+	r.run(80*time.Second, nil)
+	since := r.at.Mono - r.want("s", Silent).For
+	r.up[SourceNATS] = false
+	r.run(20*time.Second, nil)
+	r.want("s", Unknown)
+	r.up[SourceNATS] = true
+	r.run(time.Second, nil)
+	if d := r.want("s", Silent); r.at.Mono-d.For != since {
+		t.Errorf("silent since %v, was since %v", r.at.Mono-d.For, since)
+	}
+}

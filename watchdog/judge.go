@@ -134,7 +134,7 @@ func decideSighted(f *Facts, th *Thresholds, v *View, now time.Duration) decisio
 		return decision{verdict: Stalled, rule: rulePublisherStalled, since: f.StateSince, next: forever, threshold: th.StallTimeout}
 	}
 	p := pending{next: forever}
-	d := decideDue(f, th, v, now, func(set SourceSet, at time.Duration) bool { return p.due(v, set, at, now) })
+	d := decideDue(f, th, v, now, func(set SourceSet, at time.Duration) bool { return p.due(f, th, v, set, at, now) })
 	d.next, d.unproven, d.blind = p.next, p.unproven, p.blind
 	return d
 }
@@ -148,11 +148,11 @@ type pending struct {
 
 // due reports whether the deadline at, which rests on the sight of set, has
 // passed; if not it notes what it waits for. An empty set rests on none.
-func (p *pending) due(v *View, set SourceSet, at, now time.Duration) bool {
+func (p *pending) due(f *Facts, th *Thresholds, v *View, set SourceSet, at, now time.Duration) bool {
 	b := v.blindness(set)
 	switch {
 	case b.Clock(now) >= at:
-		if !v.proven(set, at) {
+		if !v.proven(set, at, f.LastBeat, th.Interval) {
 			p.unproven = true
 			return false
 		}
@@ -194,13 +194,13 @@ func decideDue(f *Facts, th *Thresholds, v *View, now time.Duration, due func(So
 // silentAt is the Mono at which a session becomes silent if nothing arrives.
 func silentAt(f *Facts, th *Thresholds, v *View) time.Duration {
 	after := v.stretch(silentAfter(th.Interval, th.SilentAfterMissed))
-	return f.LastBeat + after + v.extension(f.Carried, f.LastBeat, th.Interval)
+	return v.moved(f.Carried, f.LastBeat, f.LastBeat+after, th.Interval)
 }
 
 // lostAt is the Mono at which a generation may be settled as lost.
 func lostAt(f *Facts, th *Thresholds, v *View) time.Duration {
 	grace := max(th.Interval, th.RedisTTL)
-	return f.LastBeat + v.stretch(lostAfter(th.Policy, th.Interval)) + v.extension(f.Carried, f.LastBeat, grace)
+	return v.moved(f.Carried, f.LastBeat, f.LastBeat+v.stretch(lostAfter(th.Policy, th.Interval)), grace)
 }
 
 // absenceCounts is when the absence of a key means something again: one
@@ -228,7 +228,7 @@ func decideWait(f *Facts, th *Thresholds, v *View, now time.Duration, due func(S
 		return decision{}, false
 	}
 	limit := waitLimit(f, th)
-	end := f.WaitSince + limit + v.extension(f.Carried, f.WaitSince, th.Interval)
+	end := v.moved(f.Carried, f.WaitSince, f.WaitSince+limit, th.Interval)
 	stalled := end + v.stretch(th.StallTimeout)
 	if f.Waiting == WaitHuman {
 		due(0, f.WaitSince+HumanWaitAttention) // its rank changes then
@@ -245,7 +245,7 @@ func decideWait(f *Facts, th *Thresholds, v *View, now time.Duration, due func(S
 // workDeadline is when the stall clock runs out. The beat itself said how old
 // the work was, so only blindness after the beat moves it.
 func workDeadline(f *Facts, th *Thresholds, v *View) time.Duration {
-	return f.LastWork + v.stretch(th.StallTimeout) + v.extension(f.Carried, f.LastBeat, th.Interval)
+	return v.moved(f.Carried, f.LastBeat, f.LastWork+v.stretch(th.StallTimeout), th.Interval)
 }
 
 // decideDispute compares what the sources say of the same generation.
@@ -271,7 +271,7 @@ func decideDispute(f *Facts, th *Thresholds, v *View, now time.Duration, due fun
 			continue // an unchanged copy may be as it should
 		}
 		after := v.stretch(silentAfter(th.Interval, th.SilentAfterMissed))
-		at := f.LastBy[src] + after + v.extension(src.Set(), f.LastBy[src], th.Interval)
+		at := v.moved(src.Set(), f.LastBy[src], f.LastBy[src]+after, th.Interval)
 		if src == SourceRedis {
 			// Who says stalled refreshes no key: it is due again with the new state.
 			at = max(at, f.StateSince+after)
@@ -289,7 +289,7 @@ func decideDispute(f *Facts, th *Thresholds, v *View, now time.Duration, due fun
 // quietAt is when a session becomes quiet if nothing visible changes.
 func quietAt(f *Facts, th *Thresholds, v *View) time.Duration {
 	from := max(f.LastChange, f.FirstSeen)
-	return from + v.stretch(th.StallTimeout) + v.extension(f.Carried, from, th.Interval)
+	return v.moved(f.Carried, from, from+v.stretch(th.StallTimeout), th.Interval)
 }
 
 // decideQuiet: a publisher without a WORK clock says running, and nothing that
