@@ -105,7 +105,11 @@ func (v *View) proven(set SourceSet, at, since, grace time.Duration) bool {
 		if !set.Has(Source(src)) || heard < at {
 			continue
 		}
-		if heard >= at+v.blindness(Source(src).Set()).Within(since, at, grace)-shared {
+		own := v.blindness(Source(src).Set())
+		if own.Open() && own.Since() < at {
+			continue // it came back in the midst of something that we cannot measure yet
+		}
+		if heard >= at+own.Within(since, at, grace)-shared {
 			return true
 		}
 	}
