@@ -185,7 +185,7 @@ func TestManyKeys(t *testing.T) {
 	waitBeats(t, rec, n)
 	fill(t, s.admin, n, 2)
 	for _, b := range waitBeats(t, rec, 2*n)[n:] {
-		if b.Uptime != 2 || b.AgeKind != watchdog.AgeExact {
+		if b.Uptime != 2 { // its age is exact only if no poll timed out in between
 			t.Fatalf("beat %+v", b)
 		}
 	}
