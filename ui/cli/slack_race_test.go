@@ -1,0 +1,6 @@
+//go:build race
+
+package cli_test
+
+// slack is larger under the race detector, which slows the program itself.
+const slack = 10
