@@ -157,10 +157,15 @@ func (m *Tmux) Signal(pid int, s syscall.Signal) {
 // Ended waits until the window's process has ended and tells its exit code.
 func (m *Tmux) Ended() int {
 	m.t.Helper()
-	// tmux calls a pane dead once its terminal is closed, which may be before
-	// it has the process's status.
+	// tmux calls a pane dead once its terminal is closed, which may be before it
+	// has the process's status. It also misses the end of a child now and then,
+	// until another one ends: so end one.
 	m.Until("the window's process ends", func() bool {
-		return m.Format("#{pane_dead}") == "1" && m.Format("#{pane_dead_status}#{pane_dead_signal}") != ""
+		if m.Format("#{pane_dead}") == "1" && m.Format("#{pane_dead_status}#{pane_dead_signal}") != "" {
+			return true
+		}
+		m.run("run-shell", "true")
+		return false
 	})
 	code, err := strconv.Atoi(m.Format("#{pane_dead_status}"))
 	if err != nil {
