@@ -164,7 +164,7 @@ func (m *Tmux) Ended() int {
 		if m.Format("#{pane_dead}") == "1" && m.Format("#{pane_dead_status}#{pane_dead_signal}") != "" {
 			return true
 		}
-		m.run("run-shell", "true")
+		m.run("run-shell", "-b", "true")
 		return false
 	})
 	code, err := strconv.Atoi(m.Format("#{pane_dead_status}"))
