@@ -111,7 +111,7 @@ func (m *Model) anyLinkUp() bool {
 // drawLinkRow says where a server is looked for, who said so, and how it goes.
 func (m *Model) drawLinkRow(p *painter, l *watchdog.Link) {
 	p.pad(1)
-	p.cell(m.styles.Title, linkName(l.Source), 6)
+	p.cell(m.styles.Title, l.Source.Title(), 6)
 	p.pad(p.x + 1)
 	address := max(min(32, p.width-8-34), 12)
 	if p.width >= 60 {

@@ -67,30 +67,16 @@ func (m *Model) sight() sight {
 		if l.Sighted {
 			s.seeing++
 			if l.Phase == watchdog.LinkDown {
-				s.broken = append(s.broken, linkName(l.Source)+" "+linkTrouble(l))
+				s.broken = append(s.broken, l.Source.Title()+" "+linkTrouble(l))
 			}
 			continue
 		}
 		if l.LastTrip >= 0 && (s.last < 0 || l.Since < s.last) {
 			s.last = l.Since
 		}
-		s.blind = append(s.blind, linkName(l.Source)+" "+linkTrouble(l))
+		s.blind = append(s.blind, l.Source.Title()+" "+linkTrouble(l))
 	}
 	return s
-}
-
-func linkName(s watchdog.Source) string {
-	switch s {
-	case watchdog.SourceNATS:
-		return "NATS"
-	case watchdog.SourceRedis:
-		return "Redis"
-	case watchdog.SourceHTTP:
-		return "HTTP"
-	case watchdog.SourceLocal:
-		return "local"
-	}
-	return s.String()
 }
 
 // linkTrouble is "down 41s, try 7 in 4s": a dead link changes words.
@@ -295,7 +281,7 @@ func (m *Model) linkSegments(add func(Style, string, int, int)) {
 	gap := 2
 	for i := range m.window.Links {
 		l := &m.window.Links[i]
-		st, text, keep := m.styles.Dim, linkName(l.Source), 70-i
+		st, text, keep := m.styles.Dim, l.Source.Title(), 70-i
 		switch {
 		case !l.Sighted:
 			st, keep = m.styles.Act, 95-i

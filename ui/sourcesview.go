@@ -15,7 +15,7 @@ func (m *Model) drawSourcesView(p *painter) {
 	m.drawText(p, m.bodyLines(), func(p *painter) {
 		for i := range m.window.Links {
 			l := &m.window.Links[i]
-			p.text(m.styles.Title, " "+linkName(l.Source)+"  "+orDash(l.Address))
+			p.text(m.styles.Title, " "+l.Source.Title()+"  "+orDash(l.Address))
 			p.text(m.styles.Dim, "  "+l.Origin)
 			p.line()
 			m.drawFacts(p, m.linkFacts(l))

@@ -176,7 +176,7 @@ func (m *Model) groupText(g *watchdog.Group) string {
 func sourceWords(set watchdog.SourceSet) string {
 	var names []string
 	for _, s := range set.Sources() {
-		names = append(names, linkName(s))
+		names = append(names, s.Title())
 	}
 	if len(names) == 0 {
 		return "none"
@@ -191,7 +191,7 @@ func (m *Model) eyesText(e *watchdog.Evidence) string {
 		if s.Up {
 			word = " seen since "
 		}
-		text := linkName(s.Source) + word + m.wallAt(m.window.Now.Mono-max(s.Since, 0))
+		text := s.Source.Title() + word + m.wallAt(m.window.Now.Mono-max(s.Since, 0))
 		if s.Reason != "" {
 			text += " (" + s.Reason + ")"
 		}

@@ -32,6 +32,16 @@ func (s Source) String() string {
 	return "none"
 }
 
+var sourceTitles = [sourceCount]string{"NATS", "Redis", "HTTP", "local"}
+
+// Title is how people write the name of a source.
+func (s Source) Title() string {
+	if s < sourceCount {
+		return sourceTitles[s]
+	}
+	return s.String()
+}
+
 // Set is the set that holds this source alone.
 func (s Source) Set() SourceSet { return 1 << s }
 

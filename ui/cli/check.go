@@ -97,10 +97,10 @@ func (r *checkResult) judgeSight(w watchdog.Window, asked time.Duration) {
 	for _, l := range w.Links {
 		// Nobody may have meant a default address; a named one was meant.
 		if !l.Sighted && l.Origin != originDefault {
-			r.untold = append(r.untold, fmt.Sprintf("%s cannot be seen: %s", sourceTitle(l.Source), blindness(l)))
+			r.untold = append(r.untold, fmt.Sprintf("%s cannot be seen: %s", l.Source.Title(), blindness(l)))
 		}
 		if l.Sighted && (l.Phase == watchdog.LinkDown || asked > 0 && l.LastTrip >= asked) {
-			r.untold = append(r.untold, fmt.Sprintf("%s answered last %s ago: %s", sourceTitle(l.Source), spell(l.LastTrip), blindness(l)))
+			r.untold = append(r.untold, fmt.Sprintf("%s answered last %s ago: %s", l.Source.Title(), spell(l.LastTrip), blindness(l)))
 		}
 	}
 }
@@ -114,12 +114,12 @@ func limitsOf(w watchdog.Window, looked time.Duration) []string {
 	for _, l := range w.Links {
 		switch {
 		case !l.Sighted:
-			out = append(out, fmt.Sprintf("what %s carries: %s", sourceTitle(l.Source), blindness(l)))
+			out = append(out, fmt.Sprintf("what %s carries: %s", l.Source.Title(), blindness(l)))
 		case l.Source == watchdog.SourceNATS:
 			out = append(out, fmt.Sprintf("sessions on NATS that did not beat within %s", spell(looked)))
 		}
 		if l.Dropped > 0 {
-			out = append(out, fmt.Sprintf("%s of %s that were lost on our side", count(int(l.Dropped), "message"), sourceTitle(l.Source)))
+			out = append(out, fmt.Sprintf("%s of %s that were lost on our side", count(int(l.Dropped), "message"), l.Source.Title()))
 		}
 	}
 	if w.Self.Shed > 0 {

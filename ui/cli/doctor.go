@@ -166,7 +166,7 @@ func (a *app) examineServers(found *findings, settings *config.Config, wait time
 
 // examineLink looks at one source: reachable, encrypted, permitted, understood.
 func examineLink(found *findings, l watchdog.Link) {
-	name := sourceTitle(l.Source)
+	name := l.Source.Title()
 	if !l.Sighted {
 		found.add(name, false, "not seen: %s", blindness(l))
 	} else {

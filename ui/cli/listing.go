@@ -55,7 +55,7 @@ func caveats(w watchdog.Window) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for _, l := range w.Links {
-		name := sourceTitle(l.Source)
+		name := l.Source.Title()
 		if !l.Sighted {
 			add("%s is not seen: %s", name, blindness(l))
 		}
@@ -259,7 +259,7 @@ func sightSentence(s watchdog.Sight) string {
 	if !s.Up {
 		state = "NOT seen"
 	}
-	return fmt.Sprintf("%s %s for %s%s", sourceTitle(s.Source), state, age(s.Since), behind(": ", s.Reason))
+	return fmt.Sprintf("%s %s for %s%s", s.Source.Title(), state, age(s.Since), behind(": ", s.Reason))
 }
 
 func nextSentence(f watchdog.Forecast) string {

@@ -103,21 +103,6 @@ func count(n int, noun string, plural ...string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// sourceTitle is how people write the name of a source.
-func sourceTitle(s watchdog.Source) string {
-	switch s {
-	case watchdog.SourceNATS:
-		return "NATS"
-	case watchdog.SourceRedis:
-		return "Redis"
-	case watchdog.SourceHTTP:
-		return "HTTP"
-	case watchdog.SourceLocal:
-		return "local"
-	}
-	return s.String()
-}
-
 // sourceNames joins the names of a set: nats,redis.
 func sourceNames(set watchdog.SourceSet) string {
 	var names []string
