@@ -47,6 +47,8 @@ type Beat struct {
 	Message      []byte
 
 	Dropped uint8 // optional fields that were wrong and were dropped
+
+	Raw []byte // the message as it came; nil: not from a message
 }
 
 // Reset makes b a beat in which nothing is known.

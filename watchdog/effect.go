@@ -33,6 +33,33 @@ type Ungrouped struct {
 	At     Instant
 }
 
+// Settle asks for the terminal record of a generation. Whoever carries it out
+// asks Tracker.StillDue first: a beat that came meanwhile cancels it.
+type Settle struct {
+	ID         ID
+	Generation Generation
+	Outcome    Outcome
+	By         SettledBy
+	Reason     string
+	Verdict    Verdict
+	Evidence   Evidence
+	Beats      uint64 // of the execution when it was judged: proof that none came since
+}
+
+// Number asks the ledger for the number of an execution.
+type Number struct{ Claim }
+
+// Sweep asks for a pass: check the authority, repair what a crash left.
+type Sweep struct{ At Instant }
+
+// QuarantineLate asks to keep what came after an involuntary end.
+type QuarantineLate struct{ Late }
+
+func (Settle) effect()         {}
+func (Number) effect()         {}
+func (Sweep) effect()          {}
+func (QuarantineLate) effect() {}
+
 func (Changed) effect()   {}
 func (SightLost) effect() {}
 func (SightBack) effect() {}

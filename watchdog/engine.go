@@ -26,6 +26,9 @@ type EngineConfig struct {
 	Start   Instant // of the tracker, if Clock is nil
 	Tap     Tap
 	Sweeper string // who settles; empty nobody
+	// Effects is given what the tracker wants done. It runs on the engine's
+	// goroutine and must not block; nil: nothing is carried out.
+	Effects func([]Effect)
 }
 
 // Engine is the one goroutine that owns a Tracker: beats and events in, windows
@@ -33,6 +36,7 @@ type EngineConfig struct {
 type Engine struct {
 	clock   Clock
 	tap     Tap
+	effects func([]Effect)
 	tracker *Tracker
 	inbox   inbox
 	taken   []item // being applied
@@ -50,7 +54,7 @@ func NewEngine(cfg EngineConfig) *Engine {
 		start = cfg.Clock.Now()
 	}
 	e := &Engine{
-		clock: cfg.Clock, tap: cfg.Tap, tracker: NewTracker(cfg.Policy, start),
+		clock: cfg.Clock, tap: cfg.Tap, effects: cfg.Effects, tracker: NewTracker(cfg.Policy, start),
 		asked: make(chan struct{}, 1), windows: make(chan Window, 1), done: make(chan struct{}),
 	}
 	e.inbox.wake = make(chan struct{}, 1)
@@ -173,7 +177,10 @@ func (e *Engine) apply(ev Event) {
 	if e.tap != nil {
 		e.tap.Event(ev)
 	}
-	e.tracker.Apply(ev)
+	effects := e.tracker.Apply(ev)
+	if e.effects != nil && len(effects) > 0 {
+		e.effects(effects)
+	}
 }
 
 // The lens answers at most ten times a second, at least once a second as ages

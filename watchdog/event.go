@@ -139,7 +139,9 @@ type TerminalSeen struct {
 	ID         ID
 	Generation Generation
 	Outcome    Outcome
-	SettledBy  string // agent, supervisor, sweeper, reaper, operator
+	SettledBy  SettledBy
+	Writer     string // who wrote it
+	Settled    int64  // wall clock of the writer, Unix nanoseconds; 0 unknown
 	Reason     string
 	Foreign    bool          // does not decode, or is not signed: blocks, and is no outcome
 	At         time.Duration // Mono
@@ -157,6 +159,8 @@ const (
 	SupervisorRunning
 	SupervisorRestarting
 	SupervisorCrashLoop
+	SupervisorStopping // SIGTERM was sent
+	SupervisorHeld     // ended, and nothing starts it again by itself
 )
 
 // Supervised tells what a supervisor does with a session now.
@@ -165,6 +169,82 @@ type Supervised struct {
 	Generation Generation
 	Phase      SupervisorPhase
 	Detail     string
+	Process    Process
+	At         time.Duration // Mono
+}
+
+// Process is what a supervisor knows of a child.
+type Process struct {
+	PID         int           // 0: none runs
+	Restarts    int           // of this session, since it was first started
+	ExitCode    int           // of the last run; -1: none has ended, or it was a signal
+	Signal      string        // that ended the last run: "SIGKILL"; empty none
+	NextRestart time.Duration // Mono; 0 none planned
+	CPU         float64       // share of one core, of the whole tree; NaN unknown
+	RSS         int64         // bytes, of the whole tree; 0 unknown
+	Processes   int           // in the tree
+	LastLine    string        // last line of standard error, cleaned
+}
+
+// HeadSeen tells what the ledger holds of a session's newest generation.
+type HeadSeen struct {
+	Head Head
+	At   time.Duration // Mono
+}
+
+// FollowedUp says that the ledger has told all that stood in it.
+type FollowedUp struct {
+	At time.Duration // Mono
+}
+
+// Claimed answers the Claim effect: the number of an execution. 0: it could not
+// be told whether it is a new one.
+type Claimed struct {
+	Claim      Claim
+	Generation Generation
+	At         time.Duration // Mono
+}
+
+// SettleFailed says that a settlement was not carried out; the next pass judges
+// the generation again.
+type SettleFailed struct {
+	ID         ID
+	Generation Generation
+	Reason     string
+	At         time.Duration // Mono
+}
+
+// LedgerChanged tells whether ends can be settled now.
+type LedgerChanged struct {
+	Authority Authority
+	Ready     bool
+	Reason    string        // why not, and what it would need
+	Warning   string        // "a failover can lose the last second"; empty none
+	At        time.Duration // Mono
+}
+
+// Swept tells how a pass went. A pass that failed has a Reason.
+type Swept struct {
+	Took    time.Duration
+	Settled int
+	Failed  int
+	Reason  string
+	At      time.Duration // Mono
+}
+
+// LeaseSeen tells whether the lease that our own publishers renew with every
+// beat is held.
+type LeaseSeen struct {
+	ID         ID
+	Generation Generation // 0 not known
+	BootID     string
+	Held       bool
+	At         time.Duration // Mono
+}
+
+// BrakeReleased says that an operator lets the held groups be settled.
+type BrakeReleased struct {
+	By, Reason string
 	At         time.Duration // Mono
 }
 
@@ -186,16 +266,24 @@ type Ticked struct {
 	Late time.Duration
 }
 
-func (LinkChanged) event()  {}
-func (RoundTrip) event()    {}
-func (Denied) event()       {}
-func (Dropped) event()      {}
-func (Refused) event()      {}
-func (KeyGone) event()      {}
-func (KeyBack) event()      {}
-func (StoreChanged) event() {}
-func (SourceAdded) event()  {}
-func (TerminalSeen) event() {}
-func (Supervised) event()   {}
-func (Wedged) event()       {}
-func (Ticked) event()       {}
+func (LinkChanged) event()   {}
+func (RoundTrip) event()     {}
+func (Denied) event()        {}
+func (Dropped) event()       {}
+func (Refused) event()       {}
+func (KeyGone) event()       {}
+func (KeyBack) event()       {}
+func (StoreChanged) event()  {}
+func (SourceAdded) event()   {}
+func (TerminalSeen) event()  {}
+func (Supervised) event()    {}
+func (Wedged) event()        {}
+func (HeadSeen) event()      {}
+func (FollowedUp) event()    {}
+func (Claimed) event()       {}
+func (SettleFailed) event()  {}
+func (LedgerChanged) event() {}
+func (Swept) event()         {}
+func (LeaseSeen) event()     {}
+func (BrakeReleased) event() {}
+func (Ticked) event()        {}

@@ -124,7 +124,7 @@ func endText(t *TerminalSeen) string {
 		text = t.Reason + "; settled"
 	}
 	if t.SettledBy != "" {
-		text += " by " + t.SettledBy
+		text += " by " + string(t.SettledBy)
 	}
 	return text
 }
@@ -204,7 +204,7 @@ func inputs(d *decision, f *Facts, th *Thresholds, now time.Duration) []Input {
 	case f.Terminal.Foreign: // what it says of itself is not to be believed
 		add(Input{Name: "terminal", Value: "foreign", Source: "ledger", Age: since(f.Terminal.At)})
 	case f.Terminal.ends():
-		add(Input{Name: "terminal", Value: f.Terminal.Outcome.String(), Source: cmp.Or(f.Terminal.SettledBy, "ledger"), Age: since(f.Terminal.At)})
+		add(Input{Name: "terminal", Value: f.Terminal.Outcome.String(), Source: cmp.Or(string(f.Terminal.SettledBy), "ledger"), Age: since(f.Terminal.At)})
 	}
 	if f.Supervised.Phase > SupervisorRunning {
 		add(Input{Name: "supervisor", Value: f.Supervised.Detail, Source: SourceLocal.String(), Age: since(f.Supervised.At)})

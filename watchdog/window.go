@@ -41,6 +41,9 @@ type Ask struct {
 	Height int
 
 	Focus ID // session that Window.Focus explains; "" none
+
+	Events   int // how many of the latest events are wanted; 0: a few
+	EventsOf ID  // of one session alone; "" of all
 }
 
 // Window is the answer: a copy that nobody else writes.
@@ -50,6 +53,7 @@ type Window struct {
 	Started Instant // when the engine began to watch
 
 	Fleet  Fleet
+	Ledger LedgerView
 	Links  []Link // configured sources in display order
 	Self   Self
 	Groups []Group      // correlated silences, newest first
@@ -116,6 +120,23 @@ func (l Link) RefusedTotal() uint64 {
 		n += c
 	}
 	return n
+}
+
+// LedgerView is how well ends can be settled.
+type LedgerView struct {
+	Known     bool // a ledger was opened at all
+	Authority Authority
+	Ready     bool
+	Reason    string // why not, and what it would need
+	Warning   string
+
+	Sweeping bool          // this process settles
+	LastPass time.Duration // age of the last good pass; -1: none yet
+	Overdue  bool          // over 2 sweep intervals + 10 s
+	PassWhy  string        // why the last pass was not good; empty it was
+	Settled  uint64        // by this process
+	Waiting  int           // generations that are due and wait for the ledger, or for a number
+	Late     uint64        // beats in quarantine since we watch
 }
 
 // Self is how well the observer itself does.
@@ -225,6 +246,16 @@ type Detail struct {
 	HistorySince time.Duration
 
 	Can Can
+}
+
+// TerminalView is the record that ended a generation.
+type TerminalView struct {
+	Outcome   Outcome
+	SettledBy SettledBy
+	Writer    string
+	Reason    string
+	Settled   int64 // wall clock of the writer, Unix nanoseconds; 0 unknown
+	Foreign   bool
 }
 
 // Can says which actions are possible, and why not.

@@ -1,0 +1,38 @@
+package watchdog
+
+import "time"
+
+// Head is the newest generation of a session as the ledger keeps it.
+type Head struct {
+	ID         ID
+	Generation Generation  // 0: there is none yet
+	Ended      bool        // its terminal record stands
+	Executions []Execution // newest first, the head's own among them; MaxExecutions at most
+
+	// What a sweeper that was not there needs to judge it.
+	Cadence time.Duration // 0 not known
+	Sources SourceSet     // that carried it
+}
+
+// MaxExecutions is how many executions a head remembers.
+const MaxExecutions = 8
+
+// Execution maps what a publisher says of itself to the number of its
+// generation.
+type Execution struct {
+	Generation Generation
+	BootID     string    // empty: a publisher that has none
+	Start      time.Time // estimate, wall clock of who claimed it; zero unknown
+	Supervised bool      // a supervisor started it: beats without a number are its
+}
+
+// Claim asks for the number of an execution.
+type Claim struct {
+	ID         ID
+	BootID     string
+	Start      time.Time  // estimate on our wall clock; zero unknown
+	Generation Generation // that the publisher names; 0 none
+	New        bool       // a supervisor or POST /sessions: always the next number
+	Cadence    time.Duration
+	Sources    SourceSet
+}
