@@ -287,3 +287,14 @@ func (Swept) event()         {}
 func (LeaseSeen) event()     {}
 func (BrakeReleased) event() {}
 func (Ticked) event()        {}
+
+// HTTPSilent says that a session sent no heartbeat to the registry for its ttl,
+// while the same generation beats elsewhere: it is disputed, not reaped.
+type HTTPSilent struct {
+	ID         ID
+	Generation Generation
+	Age        time.Duration // since the last heartbeat
+	At         time.Duration // Mono
+}
+
+func (HTTPSilent) event() {}

@@ -1,0 +1,326 @@
+package httpregistry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sessionwatch/sessionwatch/internal/netreason"
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// reaper is what the rounds remember of each other.
+type reaper struct {
+	mu       sync.Mutex
+	settled  map[watchdog.ID]watchdog.Generation // whose mark was settled: not asked for again
+	lastGood time.Time
+	lastWhy  string // why the last round was not good; empty: it was
+	// openSince is since when heartbeats could arrive without a break: what was
+	// silent before that may have tried.
+	openSince time.Time
+	lastRound time.Duration // Mono
+	lastBoot  time.Duration
+}
+
+// stopGap is how late a round may come before we doubt that heartbeats could
+// reach us meanwhile: we were stopped, starved or suspended.
+const stopGap = 5 * time.Second
+
+// broken reports whether an operator broke the glass.
+func (e *Entry) broken() bool { return e.Status == Expired || e.LastSeen.IsZero() }
+
+// Run reaps every ReapInterval until ctx ends.
+func (r *Registry) Run(ctx context.Context) error {
+	ticker := time.NewTicker(r.o.ReapInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			r.Round(ctx)
+		}
+	}
+}
+
+// Round is one round of the reaper. What goes wrong with one session costs only
+// that session; what goes wrong with the store ends the round, and the next one
+// comes.
+func (r *Registry) Round(ctx context.Context) {
+	now := r.o.Clock.Now()
+	r.notice(now)
+	at := time.Unix(0, now.Wall)
+	ctx, cancel := context.WithTimeout(ctx, max(2*r.o.ReapInterval, 30*time.Second))
+	defer cancel()
+	var unreadable int
+	err := r.o.Store.Entries(ctx, func(e Entry, err error) {
+		if err != nil {
+			unreadable++
+			return
+		}
+		r.consider(ctx, e, at)
+	})
+	if unreadable > 0 {
+		r.o.Logger.Warn("session hashes could not be read", "count", unreadable)
+	}
+	if err == nil {
+		err = r.o.Store.ReaperRan(ctx, at)
+	}
+	r.finish(at, err)
+}
+
+// notice finds out whether heartbeats could not reach us for a while.
+func (r *Registry) notice(now watchdog.Instant) {
+	r.reaper.mu.Lock()
+	defer r.reaper.mu.Unlock()
+	if last := r.reaper.lastRound; last != 0 {
+		late := now.Mono - last - r.o.ReapInterval
+		slept := (now.Boot - r.reaper.lastBoot) - (now.Mono - last)
+		if late > stopGap || slept > stopGap {
+			r.reaper.openSince = time.Unix(0, now.Wall)
+		}
+	}
+	r.reaper.lastRound, r.reaper.lastBoot = now.Mono, now.Boot
+}
+
+// finish notes how a round went. After one that failed nobody is reaped for a
+// whole TTL: heartbeats may have been turned away.
+func (r *Registry) finish(at time.Time, err error) {
+	r.reaper.mu.Lock()
+	defer r.reaper.mu.Unlock()
+	if err != nil {
+		r.reaper.lastWhy = netreason.Short(err.Error())
+		r.reaper.openSince = wall(r.o.Clock)
+		r.o.Logger.Error("the reaper's round failed; the next one comes", "error", r.reaper.lastWhy)
+		return
+	}
+	r.reaper.lastGood, r.reaper.lastWhy = at, ""
+	r.metrics.lastRun.Set(float64(at.UnixMilli()) / 1000)
+}
+
+// LastGoodRound tells when a round last went through, and why the last one did
+// not.
+func (r *Registry) LastGoodRound() (at time.Time, why string) {
+	r.reaper.mu.Lock()
+	defer r.reaper.mu.Unlock()
+	return r.reaper.lastGood, r.reaper.lastWhy
+}
+
+// consider decides about one hash.
+func (r *Registry) consider(ctx context.Context, e Entry, now time.Time) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.o.Logger.Error("a session could not be judged; it is judged again in the next round", "session", e.ID, "panic", fmt.Sprint(p))
+		}
+	}()
+	var err error
+	switch {
+	case e.broken():
+		err = r.breakGlass(ctx, e)
+	case e.Status == Alive && r.overdue(e, now):
+		err = r.reap(ctx, e, now)
+	}
+	if err != nil {
+		r.metrics.failed.Inc()
+		r.o.Logger.Warn("a session was not settled; it is judged again in the next round", "session", e.ID, "error", netreason.Short(err.Error()))
+	}
+}
+
+// overdue: strictly more than the TTL since the last heartbeat, of which only
+// the time counts in which one could arrive.
+func (r *Registry) overdue(e Entry, now time.Time) bool {
+	r.reaper.mu.Lock()
+	since := r.reaper.openSince
+	r.reaper.mu.Unlock()
+	if e.LastSeen.After(since) {
+		since = e.LastSeen
+	}
+	return now.Sub(since) > e.TTL
+}
+
+// breakGlass settles what an operator expired in the hash.
+func (r *Registry) breakGlass(ctx context.Context, e Entry) error {
+	head, _, err := r.head(ctx, e.ID, true)
+	if err != nil {
+		return err
+	}
+	r.reaper.mu.Lock()
+	done := r.reaper.settled[e.ID] == head.Generation && head.Generation != 0
+	r.reaper.mu.Unlock()
+	if done {
+		return nil
+	}
+	return r.expire(ctx, e, head)
+}
+
+// expire settles a session whose hash says expired.
+func (r *Registry) expire(ctx context.Context, e Entry, head watchdog.Head) error {
+	if !head.Ended {
+		g, err := r.numbered(ctx, e, head)
+		if err != nil {
+			return err
+		}
+		rec := watchdog.Record{ID: e.ID, Generation: g, Outcome: watchdog.OutcomeExpired, SettledBy: watchdog.ByOperator,
+			Writer: r.o.Writer, Reason: "expired by hand in session:" + string(e.ID), At: wall(r.o.Clock)}
+		if err := r.settle(ctx, e, rec); err != nil {
+			return err
+		}
+		head.Generation = g
+	}
+	// One of the two marks is enough for an operator; both stand afterwards.
+	if e.Status != Expired || !e.LastSeen.IsZero() {
+		if _, err := r.o.Store.Mark(ctx, e, Expired); err != nil {
+			return err
+		}
+	}
+	r.reaper.mu.Lock()
+	defer r.reaper.mu.Unlock()
+	r.reaper.settled[e.ID] = head.Generation
+	return nil
+}
+
+// numbered gives the generation to settle, which a hash of a foreign writer may
+// not have yet.
+func (r *Registry) numbered(ctx context.Context, e Entry, head watchdog.Head) (watchdog.Generation, error) {
+	if head.Generation != 0 {
+		return head.Generation, nil
+	}
+	return r.o.Ends.Claim(ctx, watchdog.Claim{ID: e.ID, Cadence: r.o.Interval, Sources: watchdog.SourceHTTP.Set()})
+}
+
+// reap settles, marks, releases and audits one session that stopped.
+func (r *Registry) reap(ctx context.Context, scanned Entry, now time.Time) error {
+	e, found, err := r.o.Store.Entry(ctx, scanned.ID)
+	if err != nil || !found || !r.overdue(e, now) || e.Status != Alive {
+		return err // a heartbeat came between the scan and now
+	}
+	head, _, err := r.head(ctx, e.ID, true)
+	if err != nil {
+		return err
+	}
+	g, err := r.numbered(ctx, e, head)
+	if err != nil {
+		return err
+	}
+	if head.Ended {
+		return r.markEnded(ctx, e, g)
+	}
+	sight, err := r.o.Watch.Sight(ctx, e.ID, g)
+	switch {
+	case err != nil:
+		return err
+	case sight.Elsewhere != "":
+		r.o.Sink.Post(watchdog.HTTPSilent{ID: e.ID, Generation: g, Age: now.Sub(e.LastSeen), At: r.o.Clock.Now().Mono})
+		return nil
+	case sight.Held != "":
+		return nil
+	}
+	if e, found, err = r.o.Store.Entry(ctx, e.ID); err != nil || !found || !r.overdue(e, now) {
+		return err // the last look before the write
+	}
+	rec := watchdog.Record{ID: e.ID, Generation: g, Outcome: watchdog.OutcomeLost, SettledBy: watchdog.ByReaper, Writer: r.o.Writer,
+		Reason: fmt.Sprintf("no heartbeat for %d s (ttl %d s)", int(now.Sub(e.LastSeen).Seconds()), int(e.TTL.Seconds())), At: now}
+	if err := r.settle(ctx, e, rec); err != nil {
+		return err
+	}
+	return r.markEnded(ctx, e, g)
+}
+
+// markEnded projects the end onto the hash, by the outcome that stands.
+func (r *Registry) markEnded(ctx context.Context, e Entry, g watchdog.Generation) error {
+	rec, found, err := r.o.Ends.Record(ctx, e.ID, g)
+	if err != nil || !found {
+		return err
+	}
+	switch rec.Outcome {
+	case watchdog.OutcomeLost:
+		_, err = r.o.Store.Mark(ctx, e, Reaped)
+	case watchdog.OutcomeExpired:
+		_, err = r.o.Store.Mark(ctx, e, Expired)
+	case watchdog.OutcomeCompleted, watchdog.OutcomeError, watchdog.OutcomeStopped, watchdog.OutcomeNone:
+		err = r.o.Store.Forget(ctx, e.ID)
+	}
+	return err
+}
+
+// settle writes the end. If it is ours it is released and audited, each by
+// itself: a hook that fails loses neither the audit nor the rest of the round.
+func (r *Registry) settle(ctx context.Context, e Entry, rec watchdog.Record) error {
+	stands, ours, err := r.o.Ends.Settle(ctx, rec)
+	if err != nil {
+		return err
+	}
+	r.SawHead(watchdog.Head{ID: rec.ID, Generation: rec.Generation, Ended: true})
+	if !ours {
+		return nil
+	}
+	r.metrics.reaped.WithLabelValues(stands.Outcome.String()).Inc()
+	released := r.hook.run(ctx, stands, e.AgentID)
+	if released.Ran && !released.OK {
+		r.metrics.releaseFailed.Inc()
+	}
+	r.audit(e, stands, released)
+	if stands.Outcome == watchdog.OutcomeLost {
+		r.tellRate(stands.At)
+	}
+	return nil
+}
+
+// tellRate raises the alert of a fleet that is reaped faster than is normal.
+func (r *Registry) tellRate(now time.Time) {
+	reaps, opens, raised := r.rate.reaped(now)
+	if !raised {
+		return
+	}
+	text := fmt.Sprintf("%d sessions reaped of %d opened in the last hour", reaps, opens)
+	r.o.Logger.Warn("the reap rate is high", "reaped", reaps, "opened", opens)
+	if r.o.Alert != nil {
+		r.o.Alert(text)
+	}
+}
+
+// audit writes the line of one reap.
+func (r *Registry) audit(e Entry, rec watchdog.Record, released Release) {
+	if r.o.Audit == nil {
+		return
+	}
+	event := "session.reaped"
+	if rec.Outcome == watchdog.OutcomeExpired {
+		event = "session.expired"
+	}
+	line, err := json.Marshal(struct {
+		Event      string              `json:"event"`
+		ID         watchdog.ID         `json:"session_id"`
+		AgentID    *string             `json:"agent_id"`
+		Timestamp  float64             `json:"timestamp"`
+		Generation watchdog.Generation `json:"generation"`
+		LastSeen   float64             `json:"last_seen"`
+		TTL        float64             `json:"ttl"`
+		Reason     string              `json:"reason"`
+		By         string              `json:"by"`
+		Release    *Release            `json:"release"`
+	}{event, rec.ID, orNull(e.AgentID), unixSeconds(rec.At), rec.Generation, unixSeconds(e.LastSeen), e.TTL.Seconds(), rec.Reason, rec.Writer, released.orNil()})
+	if err == nil {
+		err = r.o.Audit(line)
+	}
+	if err != nil {
+		r.o.Logger.Error("an audit line was not written", "session", rec.ID, "error", err)
+	}
+}
+
+func orNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// unixSeconds spells a moment as the registry does: seconds with three decimals.
+func unixSeconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
