@@ -22,6 +22,69 @@ const (
 	PingSubject = "agent.ping"
 )
 
+// Subjects of everything that is not liveness. The id stands with its dots.
+const (
+	terminalSubject   = "agent.terminal."
+	commandSubject    = "agent.command."
+	resultSubject     = "agent.result."
+	eventSubject      = "agent.event."
+	outputSubject     = "agent.output."
+	outputWantSubject = "agent.output_want."
+	dumpSubject       = "agent.dump."
+
+	// TerminalSubjectAll matches the terminal records of all generations.
+	TerminalSubjectAll = terminalSubject + ">"
+	// TerminalProbeSubject is of the stream of terminal records and names no
+	// generation: a second write to it proves that the stream refuses those.
+	TerminalProbeSubject = terminalSubject + "selftest"
+	// CommandSubjectAll matches the commands to all sessions.
+	CommandSubjectAll = commandSubject + ">"
+	// ResultSubjectAll matches the results of all commands.
+	ResultSubjectAll = resultSubject + ">"
+	// EventSubjectAll matches the timeline entries of all sessions.
+	EventSubjectAll = eventSubject + ">"
+)
+
+// What is kept in JetStream.
+const (
+	TerminalStream = "SW_TERMINAL"
+	CommandsStream = "SW_COMMANDS"
+	ResultsStream  = "SW_RESULTS"
+	MetaBucket     = "SW_META"
+	HeadsBucket    = "SW_HEADS"
+	DumpsBucket    = "SW_DUMPS" // an object store
+
+	// MetaAuthority is the key of the authority marker in MetaBucket.
+	MetaAuthority = "authority"
+)
+
+// Keys in Redis. Those of one session's ledger share the slot of its liveness
+// key; the registry's hash is a projection and stands elsewhere.
+const (
+	slotOpen      = "{" + livenessKey
+	slotClose     = "}:"
+	keyHead       = "head"
+	keyTerminal   = "terminal:"
+	keyLease      = "lease"
+	keyOutbox     = "outbox"
+	keyCommands   = "commands"
+	keyResult     = "result:"
+	registryKey   = "session:"
+	ledgerPattern = slotOpen + "*" + slotClose
+
+	// HeadKeyPattern, TerminalKeyPattern and OutboxKeyPattern match the ledger
+	// keys of all sessions in a SCAN.
+	HeadKeyPattern     = ledgerPattern + keyHead
+	TerminalKeyPattern = ledgerPattern + keyTerminal + "*"
+	OutboxKeyPattern   = ledgerPattern + keyOutbox
+	// RegistryKeyPattern matches the registry's hashes of all sessions.
+	RegistryKeyPattern = registryKey + "*"
+	// AuthorityKey holds the authority marker.
+	AuthorityKey = "sessionwatch:authority"
+	// ReaperLastRunKey holds when the reaper last ran, in Unix seconds.
+	ReaperLastRunKey = "reaper:last_run"
+)
+
 // MaxIDBytes is the longest id that is accepted.
 const MaxIDBytes = 256
 

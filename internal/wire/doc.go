@@ -1,6 +1,7 @@
 // Package wire is the only place that knows how things are spelled outside:
-// the JSON of a beat, NATS subjects, Redis keys, the rules of ids, and the JSON
-// that the command line prints.
+// the JSON of a beat, of terminal records, heads, authority markers and signed
+// envelopes, NATS subjects, Redis keys, the rules of ids, and the JSON that the
+// command line prints.
 //
 // It turns bytes into watchdog's values and back. It decides nothing about
 // sessions, opens no connection, and keeps nothing between two calls.
@@ -43,4 +44,13 @@
 //   - Ages beyond MaxAge and declared times beyond MaxDeclared are cut down to
 //     these, so that sums and small multiples of them cannot overflow.
 //   - A state is judged after cleaning, as it is shown. An empty one is text.
+//
+// # Reading what a ledger holds
+//
+// Records, heads, markers and envelopes are documents: strict JSON with exact
+// names, no known field twice, and nothing required that is missing or of
+// another type. What is wrong with one is an error with a sentence; a terminal
+// record that is wrong is foreign, which blocks its generation and is never its
+// outcome. Texts are cleaned; what is compared (nonces, boot ids, identities)
+// is refused if cleaning would change it.
 package wire

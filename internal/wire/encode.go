@@ -102,6 +102,10 @@ func (e *encoder) duration(f field, d time.Duration, unit int, known bool) {
 		e.null()
 		return
 	}
+	e.decimal(d, unit)
+}
+
+func (e *encoder) decimal(d time.Duration, unit int) {
 	power := int64(powersOfTen[unit])
 	e.dst = strconv.AppendInt(e.dst, int64(d)/power, 10)
 	rest := int64(d) % power

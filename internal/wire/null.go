@@ -63,3 +63,15 @@ func (n index) MarshalJSON() ([]byte, error) {
 }
 
 func decimal(f float64) []byte { return strconv.AppendFloat(nil, f, 'f', -1, 64) }
+
+// span is printed in seconds, exact to the nanosecond; 0 and less are unknown.
+type span time.Duration
+
+func (s span) MarshalJSON() ([]byte, error) {
+	if s <= 0 {
+		return []byte("null"), nil
+	}
+	e := encoder{}
+	e.decimal(time.Duration(s), seconds)
+	return e.dst, nil
+}
