@@ -1,0 +1,174 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	outputPoll   = 20 * time.Millisecond
+	outputSettle = 200 * time.Millisecond // a dump that has not grown for so long is whole
+)
+
+// takeSignal sends a signal and takes what comes in the output, or in the dump
+// file, from that moment on.
+func (c *capturing) takeSignal(ctx context.Context, s syscall.Signal, limit int64) (taking, error) {
+	read, err := c.listen()
+	if err != nil {
+		return taking{}, err
+	}
+	if err := c.signal(s); err != nil {
+		return taking{}, err
+	}
+	return c.await(ctx, unix.SignalName(s), read, limit)
+}
+
+// signal sends a signal to the target and to no other process that has its
+// number by now: the handle is taken first, and checked by its start time.
+func (c *capturing) signal(s syscall.Signal) error {
+	p, err := os.FindProcess(c.target.pid)
+	if err != nil {
+		return fmt.Errorf("process %d is gone: %w", c.target.pid, err)
+	}
+	defer func() { _ = p.Release() }()
+	if why := c.alive(); why != "" {
+		return errors.New(why)
+	}
+	if err := p.Signal(s); err != nil {
+		return fmt.Errorf("%s could not be sent to process %d: %w", unix.SignalName(s), c.target.pid, err)
+	}
+	return nil
+}
+
+// listen marks where output is now and gives a function that reads what came
+// since.
+func (c *capturing) listen() (read func() (text []byte, cut bool), err error) {
+	if path := c.dumpFile(); path != "" {
+		offset := int64(0)
+		if info, err := os.Lstat(path); err == nil {
+			offset = info.Size()
+		}
+		return func() ([]byte, bool) {
+			text, cut, _ := readDumpFile(path, offset, c.want.Dump.MaxBytes)
+			return text, cut
+		}, nil
+	}
+	if c.want.Output == nil {
+		return nil, errors.New("its output is not kept: a dump could not be seen")
+	}
+	mark := c.want.Output.Mark()
+	return func() ([]byte, bool) {
+		text := c.want.Output.Since(mark)
+		return text, int64(len(text)) < c.want.Output.Mark()-mark
+	}, nil
+}
+
+// await waits until a dump has come and is whole. Other output may come with it:
+// it is kept, for it may have torn the dump's lines.
+func (c *capturing) await(ctx context.Context, asked string, read func() ([]byte, bool), limit int64) (taking, error) {
+	tick := time.NewTicker(outputPoll)
+	defer tick.Stop()
+	var (
+		size    int
+		changed = time.Now()
+		judged  = -1
+	)
+	for {
+		text, cut := read()
+		if len(text) != size {
+			size, changed = len(text), time.Now()
+		}
+		late := ctx.Err() != nil
+		if late || size != judged && size > 0 && time.Since(changed) >= outputSettle {
+			judged = size
+			if dumpStart(text) >= 0 {
+				text, clipped := clip(text, limit)
+				return taking{text: text, cut: cut || clipped}, nil
+			}
+		}
+		if late {
+			return taking{}, fmt.Errorf("%s brought no dump within %s", asked, c.want.Dump.Timeout)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// afterExit looks for the dump that a program wrote before it ended by itself.
+func (c *capturing) afterExit(ctx context.Context) {
+	file := rung{method: "file", grade: gradeRuntime, take: func(_ context.Context, limit int64) (taking, error) {
+		text, cut, err := readDumpFile(c.dumpFile(), c.want.FileOffset, limit)
+		if err != nil {
+			return taking{}, err
+		}
+		if dumpStart(text) < 0 {
+			return taking{}, errors.New("nothing that looks like a dump was appended to it since the start")
+		}
+		return taking{text: text, cut: cut}, nil
+	}}
+	if c.dumpFile() == "" {
+		c.skip(file.method, "dump.mode names no file")
+	} else if c.try(ctx, file, 1) {
+		c.skip("output", "the dump file has it")
+		return
+	}
+	if c.want.Output == nil {
+		c.skip("output", "its output is not kept")
+		return
+	}
+	c.try(ctx, rung{method: "output", grade: gradeRuntime, take: c.takeLastOutput}, 1)
+}
+
+// takeLastOutput finds the last dump in the output of a program that has ended.
+func (c *capturing) takeLastOutput(_ context.Context, limit int64) (taking, error) {
+	text := c.want.Output.Since(0)
+	lost := int64(len(text)) < c.want.Output.Mark()
+	start := lastDumpStart(text)
+	if start < 0 {
+		return taking{}, errors.New("its output holds no dump")
+	}
+	clipped, cut := clip(text[start:], limit)
+	// What the ring has lost is older than its first byte: a dump that begins
+	// there may have begun before.
+	return taking{text: clipped, cut: cut || lost && start == 0}, nil
+}
+
+// readDumpFile reads what was appended to a file since offset. The file belongs
+// to the child, who may have put anything in its place: no symlink is followed,
+// and nothing but a file is read. One that is shorter than it was is a new one.
+func readDumpFile(path string, offset, limit int64) (text []byte, cut bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, false, fmt.Errorf("the dump file cannot be read: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false, fmt.Errorf("the dump file cannot be read: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, false, fmt.Errorf("the dump file %s is no file: it is not read", path)
+	}
+	if offset < 0 || offset > info.Size() {
+		offset = 0
+	}
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return nil, false, fmt.Errorf("the dump file cannot be read: %w", err)
+	}
+	kept := &clipWriter{limit: limit}
+	if _, err := io.Copy(kept, io.LimitReader(f, info.Size()-offset)); err != nil {
+		return nil, false, fmt.Errorf("the dump file cannot be read: %w", err)
+	}
+	text, cut = kept.text()
+	return bytes.TrimLeft(text, "\x00"), cut, nil
+}
