@@ -33,6 +33,9 @@ type Claim struct {
 	Start      time.Time  // estimate on our wall clock; zero unknown
 	Generation Generation // that the publisher names; 0 none
 	New        bool       // a supervisor or POST /sessions: always the next number
-	Cadence    time.Duration
-	Sources    SourceSet
+	// First says that the claimer knows of no other execution of the session: a
+	// later start than the open head's may then be that of a beat that came late.
+	First   bool
+	Cadence time.Duration
+	Sources SourceSet
 }

@@ -32,6 +32,16 @@ type Record struct {
 	Why        []byte    // evidence, JSON as in `why --json`; opaque here; nil none
 }
 
+// Seen is the event that tells of the record, read at.
+func (r Record) Seen(at time.Duration) TerminalSeen {
+	seen := TerminalSeen{ID: r.ID, Generation: r.Generation, Outcome: r.Outcome, SettledBy: r.SettledBy,
+		Writer: r.Writer, Reason: r.Reason, At: at}
+	if !r.At.IsZero() {
+		seen.Settled = r.At.UnixNano()
+	}
+	return seen
+}
+
 // Entry is one transcript record of an ending.
 type Entry struct {
 	ID         string // UUID v5
