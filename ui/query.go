@@ -24,7 +24,8 @@ func (q *querying) reset() { *q = querying{sort: q.sort} }
 // fill puts the filter and the order into an ask.
 func (q *querying) fill(a *watchdog.Ask) {
 	a.Match, a.Invert, a.OnlyAttention = q.filter.Match(), q.inv, q.only
-	a.Sort = query.SortKeys()[q.sort].Key
+	key := query.SortKeys()[q.sort]
+	a.Sort, a.Query, a.SortBy = key.Key, q.filter.String(), key.Name
 	a.KeepEnded = strings.Contains(q.filter.String(), "verdict")
 }
 

@@ -32,6 +32,7 @@ type Ask struct {
 	Seq           uint64                // comes back in the answer
 	Match         func(*Candidate) bool // nil matches all
 	Sort          func(*Candidate) Key  // nil: what needs attention first, the rest by id
+	Query, SortBy string                // Match and Sort in words, for an engine in another process
 	Invert        bool
 	OnlyAttention bool
 	KeepEnded     bool // good ends older than CompletedLinger too

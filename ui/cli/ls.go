@@ -50,7 +50,7 @@ func applyFilter(ask *watchdog.Ask, filter string) error {
 	if err != nil {
 		return &usageError{fmt.Errorf("--filter: %w", err)}
 	}
-	ask.Match = q.Match()
+	ask.Match, ask.Query = q.Match(), q.String()
 	return nil
 }
 
