@@ -147,12 +147,12 @@ func (p *Publisher) post(ctx context.Context, path, token string, body []byte) (
 	req.Header.Set("Content-Type", "application/json")
 	res, err := p.client.Do(req)
 	if err != nil {
-		return 0, nil, fmt.Errorf("%s: %s", p, netreason.Network(err.Error()))
+		return 0, nil, fmt.Errorf("%s: %s", p, netreason.Network(err))
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
 	if err != nil {
-		return 0, nil, fmt.Errorf("%s: %s", p, netreason.Network(err.Error()))
+		return 0, nil, fmt.Errorf("%s: %s", p, netreason.Network(err))
 	}
 	return res.StatusCode, answer, nil
 }
