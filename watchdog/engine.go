@@ -97,6 +97,9 @@ func (e *Engine) Look(ctx context.Context, a Ask) (Window, error) {
 	return e.tracker.Look(a), nil
 }
 
+// Changes grows with everything that a window could show.
+func (e *Engine) Changes() uint64 { return e.tracker.changeCount() }
+
 // Run drives the tracker until ctx ends. A panic on its way leaves at once: the
 // lens ends with ctx, and waiting for it would hold the panic back for ever.
 func (e *Engine) Run(ctx context.Context) error {

@@ -167,7 +167,8 @@ type Transition struct {
 	ID         ID
 	Generation Generation
 	From, To   Verdict
-	New        bool // first sight: From means nothing
+	New        bool   // first sight: From means nothing
+	Kind       string // "": a change of verdict; else what happened: settled, numbered, sight, group, ledger, supervisor
 	At         Instant
 	Text       string
 }

@@ -1,0 +1,404 @@
+package serveview
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sessionwatch/sessionwatch/internal/query"
+	"github.com/sessionwatch/sessionwatch/internal/wire"
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// Engine is what a view is answered from.
+type Engine interface {
+	// Look gives one answer in which everything that was put in is applied.
+	Look(ctx context.Context, a watchdog.Ask) (watchdog.Window, error)
+	// Changes grows with everything that a window could show.
+	Changes() uint64
+	Post(ev watchdog.Event)
+}
+
+// About is what a serve says of itself.
+type About struct {
+	Name     string `json:"name"`
+	Sweeper  string `json:"sweeper"`
+	ReadOnly bool   `json:"read_only"`
+	Version  string `json:"version"`
+	PID      int    `json:"pid"`
+}
+
+// Line is one line of a child's output.
+type Line struct {
+	Seq    int64     `json:"seq"`
+	At     time.Time `json:"at"`
+	Stream string    `json:"stream"` // stdout, stderr
+	Text   string    `json:"text"`   // cleaned
+}
+
+// Dump is one capture, as dumps --json lists it.
+type Dump struct {
+	ID        watchdog.ID `json:"id"`
+	Name      string      `json:"name"`
+	At        time.Time   `json:"at"`
+	Reason    string      `json:"reason"`
+	Method    string      `json:"method"`
+	Bytes     int64       `json:"bytes"`
+	Truncated bool        `json:"truncated"`
+	Format    string      `json:"format"`
+	Verdict   string      `json:"verdict"`
+	Culprit   string      `json:"culprit"`
+}
+
+// Children gives what a serve keeps of the sessions that it supervises. Its
+// methods read memory or files of this machine.
+type Children interface {
+	Logs(id watchdog.ID, from int64, limit int) (lines []Line, next int64, err error)
+	Dumps(id watchdog.ID) ([]Dump, error)
+	Dump(id watchdog.ID, name string) (io.ReadCloser, error)
+}
+
+// Options say what is served. Engine is needed; Children may be nil.
+type Options struct {
+	Engine   Engine
+	About    About
+	Children Children
+	Logger   *slog.Logger
+}
+
+// The rhythm of a stream: ten windows a second at most, one at least, and five
+// times the work as rest, as for a screen in this process.
+const (
+	streamPause   = 100 * time.Millisecond
+	streamRefresh = time.Second
+	streamRest    = 5
+	maxStreams    = 64
+	maxAskBytes   = 16 << 10
+)
+
+// Server answers the paths under /v1/.
+type Server struct {
+	o Options
+
+	mu      sync.Mutex
+	streams map[string]*stream
+}
+
+// stream is one screen's wish.
+type stream struct {
+	mu    sync.Mutex
+	ask   watchdog.Ask
+	asked chan struct{} // a token: the wish changed
+}
+
+// NewServer makes a server.
+func NewServer(o Options) *Server {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Server{o: o, streams: map[string]*stream{}}
+}
+
+// Handler serves the paths.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, f func(http.ResponseWriter, *http.Request) error) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := f(w, r); err != nil {
+				fail(w, err)
+			}
+		})
+	}
+	handle("GET /v1/about", func(w http.ResponseWriter, _ *http.Request) error { return send(w, s.o.About) })
+	handle("POST /v1/look", s.look)
+	handle("GET /v1/windows", s.windows)
+	handle("POST /v1/ask", s.ask)
+	handle("GET /v1/sessions", s.sessions)
+	handle("GET /v1/sessions/{id}", s.session(wire.EncodeDetail))
+	handle("GET /v1/sessions/{id}/why", s.session(wire.EncodeWhy))
+	handle("GET /v1/events", s.events)
+	handle("POST /v1/release", s.release)
+	handle("GET /v1/logs", s.logs)
+	handle("GET /v1/dumps", s.dumps)
+	handle("GET /v1/dumps/{id}/{name}", s.dump)
+	return mux
+}
+
+// failure is an answer that is not a success.
+type failure struct {
+	code int
+	text string
+}
+
+func (f *failure) Error() string { return f.text }
+
+func fail(w http.ResponseWriter, err error) {
+	var f *failure
+	if !errors.As(err, &f) {
+		f = &failure{http.StatusServiceUnavailable, err.Error()}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(f.code)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": f.text}) // who asked is gone
+}
+
+func send(w http.ResponseWriter, v any) error {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // who asked is gone
+	return nil
+}
+
+// readAsk reads an ask in words.
+func readAsk(w http.ResponseWriter, r *http.Request) (watchdog.Ask, error) {
+	var words asked
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAskBytes)).Decode(&words); err != nil {
+		return watchdog.Ask{}, &failure{http.StatusBadRequest, "the body is not an ask in JSON: {\"height\":20,\"query\":\"verdict:stalled\"}"}
+	}
+	a, err := words.compile()
+	if err != nil {
+		return a, &failure{http.StatusBadRequest, err.Error()}
+	}
+	return a, nil
+}
+
+func (s *Server) look(w http.ResponseWriter, r *http.Request) error {
+	a, err := readAsk(w, r)
+	if err != nil {
+		return err
+	}
+	win, err := s.o.Engine.Look(r.Context(), a)
+	if err != nil {
+		return err
+	}
+	body, err := encodeWindow(&win)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body) // who asked is gone
+	return nil
+}
+
+// ask changes what a stream shows. One that has not begun yet finds it there.
+func (s *Server) ask(w http.ResponseWriter, r *http.Request) error {
+	a, err := readAsk(w, r)
+	if err != nil {
+		return err
+	}
+	st, err := s.stream(r.URL.Query().Get("stream"))
+	if err != nil {
+		return err
+	}
+	st.mu.Lock()
+	st.ask = a
+	st.mu.Unlock()
+	select {
+	case st.asked <- struct{}{}:
+	default:
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// stream gives the stream of a name, made if there is none.
+func (s *Server) stream(name string) (*stream, error) {
+	if len(name) < 8 || len(name) > 64 {
+		return nil, &failure{http.StatusBadRequest, "name the stream: ?stream= and 8 to 64 random characters"}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.streams[name]
+	if st == nil {
+		if len(s.streams) >= maxStreams {
+			return nil, &failure{http.StatusServiceUnavailable, fmt.Sprintf("%d screens look through this serve already; close one", maxStreams)}
+		}
+		st = &stream{asked: make(chan struct{}, 1)}
+		s.streams[name] = st
+	}
+	return st, nil
+}
+
+// windows streams what a stream asks for, until it is closed.
+func (s *Server) windows(w http.ResponseWriter, r *http.Request) error {
+	name := r.URL.Query().Get("stream")
+	st, err := s.stream(name)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.streams, name)
+	}()
+	events := startEvents(w)
+	ticker := time.NewTicker(streamPause)
+	defer ticker.Stop()
+	var seen uint64
+	var answered, rest time.Time
+	for {
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-st.asked:
+		case now := <-ticker.C:
+			if s.o.Engine.Changes() == seen && now.Sub(answered) < streamRefresh || now.Before(rest) {
+				continue
+			}
+		}
+		began := time.Now()
+		seen = s.o.Engine.Changes()
+		st.mu.Lock()
+		a := st.ask
+		st.mu.Unlock()
+		win, err := s.o.Engine.Look(r.Context(), a)
+		if err != nil {
+			return nil // the serve ends, or who asked is gone
+		}
+		body, err := encodeWindow(&win)
+		if err != nil {
+			s.o.Logger.Error("a window could not be spelled", "error", err)
+			return nil
+		}
+		if events.send(body) != nil {
+			return nil
+		}
+		answered = time.Now()
+		rest = answered.Add(answered.Sub(began) * streamRest)
+	}
+}
+
+// eventStream writes server-sent events.
+type eventStream struct {
+	w    io.Writer
+	ctrl *http.ResponseController
+}
+
+// eventWithin bounds how long one event may take to leave: a reader that hangs
+// must not hold its stream for ever.
+const eventWithin = 15 * time.Second
+
+func startEvents(w http.ResponseWriter) *eventStream {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	e := &eventStream{w, http.NewResponseController(w)}
+	_ = e.ctrl.SetReadDeadline(time.Time{}) // the request is read; the stream has no end
+	w.WriteHeader(http.StatusOK)
+	_ = e.ctrl.Flush() // a writer that cannot is seen at the first event
+	return e
+}
+
+func (e *eventStream) send(body []byte) error {
+	_ = e.ctrl.SetWriteDeadline(time.Now().Add(eventWithin)) // not every writer can; then it may wait
+	if _, err := fmt.Fprintf(e.w, "data: %s\n\n", body); err != nil {
+		return err
+	}
+	return e.ctrl.Flush()
+}
+
+func (s *Server) sessions(w http.ResponseWriter, r *http.Request) error {
+	words := asked{Height: -1, KeepEnded: true, Query: r.URL.Query().Get("filter")}
+	a, err := words.compile()
+	if err != nil {
+		return &failure{http.StatusBadRequest, err.Error()}
+	}
+	win, err := s.o.Engine.Look(r.Context(), a)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	return wire.EncodeList(w, win)
+}
+
+// session answers for one session with an encoding of the command line.
+func (s *Server) session(encode func(io.Writer, watchdog.Window) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		win, err := s.o.Engine.Look(r.Context(), watchdog.Ask{Focus: watchdog.ID(r.PathValue("id")), KeepEnded: true})
+		if err != nil {
+			return err
+		}
+		if win.Focus == nil {
+			return &failure{http.StatusNotFound, "no such session was seen"}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		return encode(w, win)
+	}
+}
+
+// release lets held groups be settled.
+func (s *Server) release(w http.ResponseWriter, r *http.Request) error {
+	var asked struct{ By, Reason string }
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAskBytes)).Decode(&asked); err != nil || asked.Reason == "" {
+		return &failure{http.StatusBadRequest, `give a reason: {"by":"ops1","reason":"the host is gone for good"}`}
+	}
+	if s.o.About.ReadOnly {
+		return &failure{http.StatusForbidden, "this serve is read-only; nothing can be released through it"}
+	}
+	win, err := s.o.Engine.Look(r.Context(), watchdog.Ask{})
+	if err != nil {
+		return err
+	}
+	s.o.Engine.Post(watchdog.BrakeReleased{By: asked.By, Reason: asked.Reason, At: win.Now.Mono})
+	held := 0
+	for _, g := range win.Groups {
+		if g.HeldFor != 0 {
+			held += g.N
+		}
+	}
+	s.o.Logger.Warn("the brake was released", "by", asked.By, "reason", asked.Reason, "held", held)
+	return send(w, map[string]int{"released": held})
+}
+
+func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
+	if s.o.Children == nil {
+		return &failure{http.StatusNotFound, "this serve supervises nothing, so it has no logs"}
+	}
+	from, _ := strconv.ParseInt(r.URL.Query().Get("from"), 10, 64) // from the beginning
+	lines, next, err := s.o.Children.Logs(watchdog.ID(r.URL.Query().Get("id")), from, maxLines)
+	if err != nil {
+		return &failure{http.StatusNotFound, err.Error()}
+	}
+	return send(w, logAnswer{lines, next})
+}
+
+const maxLines = 2000
+
+type logAnswer struct {
+	Lines []Line `json:"lines"`
+	Next  int64  `json:"next"`
+}
+
+func (s *Server) dumps(w http.ResponseWriter, r *http.Request) error {
+	if s.o.Children == nil {
+		return send(w, []Dump{})
+	}
+	dumps, err := s.o.Children.Dumps(watchdog.ID(r.URL.Query().Get("id")))
+	if err != nil {
+		return err
+	}
+	if dumps == nil {
+		dumps = []Dump{}
+	}
+	return send(w, dumps)
+}
+
+func (s *Server) dump(w http.ResponseWriter, r *http.Request) error {
+	if s.o.Children == nil {
+		return &failure{http.StatusNotFound, "this serve supervises nothing, so it has no dumps"}
+	}
+	f, err := s.o.Children.Dump(watchdog.ID(r.PathValue("id")), r.PathValue("name"))
+	if err != nil {
+		return &failure{http.StatusNotFound, err.Error()}
+	}
+	defer f.Close()
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.Copy(w, f) // who asked is gone
+	return nil
+}
+
