@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sessionwatch/sessionwatch/internal/query"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
