@@ -1,0 +1,186 @@
+//go:build unix
+
+package sourcetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// keepsIdentity opens the same store twice.
+func keepsIdentity(t *testing.T, h LedgerHarness) {
+	s := h.Serve(t)
+	first, stop := h.open(t, s)
+	a := first.Authority()
+	if a.Name == "" || a.Identity == "" {
+		t.Errorf("the authority is not known after Check: %+v", a)
+	}
+	stop()
+	second, stop := h.open(t, s)
+	defer stop()
+	if b := second.Authority(); a != b {
+		t.Errorf("the same store is %+v and then %+v", a, b)
+	}
+	other := h.Serve(t)
+	third, stop := h.open(t, other)
+	defer stop()
+	if c := third.Authority(); c.Identity == a.Identity {
+		t.Errorf("two stores are both %+v", c)
+	}
+}
+
+// refusesReplaced empties the store under a ledger that knew it.
+func refusesReplaced(t *testing.T, h LedgerHarness) {
+	s, all := h.serve(t, 1)
+	store, ok := s.(Replaceable)
+	if !ok {
+		t.Skip("this store cannot be replaced while it is open")
+	}
+	h.settle(t, all[0], endOf("kept", 1, "n"))
+	h.ready(t, all[0])
+	store.Replace(t)
+	err := error(nil)
+	if Eventually(h.Patience, func() bool { err = h.check(t, all[0]); return errors.Is(err, watchdog.ErrAuthorityAway) }) {
+		t.Logf("told as: %v", err)
+	} else {
+		t.Errorf("a store that was emptied passes: %v", err)
+	}
+}
+
+// endsWithContext calls everything with a context that is over.
+func endsWithContext(t *testing.T, h LedgerHarness) {
+	_, all := h.serve(t, 1)
+	l := all[0]
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := endOf("late", 1, "n")
+	for name, call := range map[string]func(context.Context) error{
+		"Check":     l.Check,
+		"WriteOnce": func(ctx context.Context) error { _, err := l.WriteOnce(ctx, r); return err },
+		"Record":    func(ctx context.Context) error { _, _, err := l.Record(ctx, r.ID, 1); return err },
+		"Head":      func(ctx context.Context) error { _, _, err := l.Head(ctx, r.ID); return err },
+		"SwapHead": func(ctx context.Context) error {
+			_, err := l.SwapHead(ctx, watchdog.Head{ID: r.ID, Generation: 1}, "")
+			return err
+		},
+		"Outbox": func(ctx context.Context) error { _, err := l.Outbox(ctx, 1); return err },
+		"Told":   func(ctx context.Context) error { return l.Told(ctx, r) },
+	} {
+		began := time.Now()
+		if err := call(over); err == nil {
+			t.Errorf("%s answers although its context is over", name)
+		}
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("%s outlives its context by %v", name, d)
+		}
+	}
+}
+
+// survivesDeath kills the store again and again while many write.
+func survivesDeath(t *testing.T, h LedgerHarness) {
+	s, all := h.serve(t, 2)
+	store, ok := s.(Mortal)
+	if !ok {
+		t.Skip("this store cannot be killed")
+	}
+	rec, stopFollowing := h.follow(t, all[len(all)-1])
+	defer stopFollowing()
+	rec.Wait(t, h.Patience, "a follower that has caught up", func() bool { return len(EventsOf[watchdog.FollowedUp](rec, 0)) > 0 })
+	const kills, generations, writers = 3, 30, 6
+	stands := [generations][writers]watchdog.Record{}
+	var race sync.WaitGroup
+	for w := range writers {
+		race.Go(func() {
+			for g := range generations {
+				r := endOf("survivor", watchdog.Generation(g+1), fmt.Sprintf("%d-%d", g, w))
+				stands[g][w] = h.settle(t, all[w%len(all)], r)
+				time.Sleep(20 * time.Millisecond) // so that the kills fall among the writes
+			}
+		})
+	}
+	for range kills {
+		time.Sleep(100 * time.Millisecond)
+		store.Kill(t)
+		store.Restart(t)
+		h.ready(t, all[0])
+	}
+	race.Wait()
+	for g := range stands {
+		for w := range stands[g] {
+			if stands[g][w].Nonce != stands[g][0].Nonce {
+				t.Fatalf("generation %d ended as %q and as %q", g+1, stands[g][0].Nonce, stands[g][w].Nonce)
+			}
+		}
+		if r, found := h.record(t, all[0], "survivor", watchdog.Generation(g+1)); !found || r.Nonce != stands[g][0].Nonce {
+			t.Fatalf("the end of generation %d became %+v, %v", g+1, r, found)
+		}
+	}
+	rec.Wait(t, 2*h.Patience, "every end, told to a follower", func() bool { return len(terminals(rec)) == generations })
+	mark := rec.Mark()
+	store.Kill(t)
+	store.Restart(t)
+	rec.Wait(t, 2*h.Patience, "that all has been told again after a break", func() bool { return len(EventsOf[watchdog.FollowedUp](rec, mark)) > 0 })
+}
+
+// toldOfHanging stops the store in the midst of a write.
+func toldOfHanging(t *testing.T, h LedgerHarness) {
+	s, all := h.serve(t, 2)
+	store, ok := s.(Pauser)
+	if !ok {
+		t.Skip("this store cannot be stopped like a hanging machine")
+	}
+	l, other := all[0], all[len(all)-1]
+	for round := range 2 {
+		r := endOf("hung", watchdog.Generation(round+1), "mine")
+		h.record(t, l, r.ID, r.Generation)
+		store.Pause(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		began := time.Now()
+		_, err := l.WriteOnce(ctx, r)
+		cancel()
+		if d := time.Since(began); d > 3*time.Second {
+			t.Errorf("WriteOnce outlived its context by %v", d-time.Second)
+		}
+		if !errors.Is(err, watchdog.ErrUnknown) && !errors.Is(err, watchdog.ErrAuthorityAway) {
+			t.Errorf("a write that nobody answered: %v", err)
+		}
+		if round == 1 { // long enough for the connection to be given up
+			time.Sleep(min(h.Patience, 12*time.Second))
+		}
+		store.Resume(t)
+		h.ready(t, other)
+		rival := endOf("hung", r.Generation, "theirs")
+		stands := h.settle(t, other, rival)
+		if again := h.settle(t, l, r); again.Nonce != stands.Nonce {
+			t.Errorf("the end is %q for one and %q for the other", again.Nonce, stands.Nonce)
+		}
+		if got, found := h.record(t, l, "hung", r.Generation); !found || got.Nonce != stands.Nonce {
+			t.Errorf("the end %q became %+v, %v", stands.Nonce, got, found)
+		}
+	}
+}
+
+func leavesNoLedger(t *testing.T, h LedgerHarness) {
+	s := h.Serve(t)
+	l, stop := h.open(t, s) // what the store itself starts is there before we count
+	h.settle(t, l, endOf("early", 1, "n"))
+	stop()
+	before := goleak.IgnoreCurrent()
+	l, stop = h.open(t, s)
+	rec, stopFollowing := h.follow(t, l)
+	rec.Wait(t, h.Patience, "a follower that has caught up", func() bool { return len(EventsOf[watchdog.FollowedUp](rec, 0)) > 0 })
+	stopFollowing()
+	stop()
+	goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"))
+	if _, err := l.WriteOnce(t.Context(), endOf("after", 1, "n")); err == nil && !h.InMemory {
+		t.Error("a ledger that was closed still writes")
+	}
+}
