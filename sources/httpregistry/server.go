@@ -108,7 +108,6 @@ func (d *door) guarded(path string, answer answerer) http.Handler {
 	return d.counted(path, func(w http.ResponseWriter, req *http.Request) error {
 		g, ok := d.registry.tokens.read(req.Header.Get("Authorization"))
 		if !ok {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="sessionwatch"`)
 			return &refusal{code: http.StatusUnauthorized, text: "send Authorization: Bearer <token>; the token stands in the file that serve names at its start"}
 		}
 		if err := d.checkOrigin(req); err != nil {
@@ -155,6 +154,9 @@ func refuse(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	if no.retry > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int((no.retry+time.Second-1)/time.Second)))
+	}
+	if no.code == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="sessionwatch"`)
 	}
 	w.WriteHeader(no.code)
 	var body any = map[string]string{"error": no.text}
