@@ -236,6 +236,10 @@ type Detail struct {
 	FirstSeen    time.Duration // age of our first sight of it
 	Watched      time.Duration // of this generation
 	LateBeats    uint64
+	Terminal     *TerminalView   // nil: no record stands
+	Supervisor   SupervisorPhase // SupervisorNone: nobody here supervises it
+	SuperDetail  string
+	Process      *Process      // of a supervised child; nil none. NextRestart is from now
 	TaskSince    time.Duration // age of the last change of the task; -1 none seen
 
 	BurnPerMin    float64       // credits per minute, NaN unknown
