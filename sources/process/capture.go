@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os/exec"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
@@ -238,26 +237,32 @@ func (c *capturing) best() *part {
 	return best
 }
 
-// try takes a rung within dump.timeout and records what came of it.
+// try takes a rung within dump.timeout and records what came of it. No rung may
+// take more than half of the time that is left: what comes after it must have
+// some, too.
 func (c *capturing) try(ctx context.Context, r rung, sample int) bool {
 	if ctx.Err() != nil {
 		c.skip(r.method, "no time was left")
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.want.Dump.Timeout)
+	limit := c.want.Dump.Timeout
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(deadline)/2)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()
 	got, err := r.take(ctx, c.want.Dump.MaxBytes)
 	step := CaptureStep{Method: r.method, Taken: err == nil, Took: time.Since(began), Detail: got.note}
 	if err != nil {
-		step.Detail = termtext.Clean(err.Error())
+		step.Detail = termtext.Clean(joined(err.Error(), got.note))
 	}
 	switch {
 	case r.ends:
 		c.died = r.method
 	case c.target.pid != 0 && c.died == "" && c.alive() != "":
 		c.died = r.method
-		step.Detail = strings.TrimPrefix(step.Detail+"; the process ended meanwhile", "; ")
+		step.Detail = joined(step.Detail, "the process ended meanwhile")
 	}
 	c.steps = append(c.steps, step)
 	if err != nil {

@@ -88,22 +88,55 @@ func (c *capturing) pprofRung() rung {
 			if err != nil {
 				return taking{}, err
 			}
-			err = errors.New("it has no pprof address: it listens on no port")
-			for _, address := range addresses {
-				url := "http://" + address + "/debug/pprof/goroutine?debug=2"
-				var got taking
-				if got, err = fetch(ctx, url, limit); err == nil {
-					if bytes.HasPrefix(got.text, []byte("goroutine ")) {
-						got.note = firstOf(got.note, url)
-						return got, nil
-					}
-					err = fmt.Errorf("%s answered something else than goroutines", url)
-				}
+			if len(addresses) == 0 {
+				return taking{}, errors.New("it has no pprof address: it listens on no port")
 			}
-			return taking{}, err
+			address, got, err := firstAnswer(ctx, addresses, "/debug/pprof/goroutine?debug=2", limit, func(text []byte) bool {
+				return bytes.HasPrefix(text, []byte("goroutine "))
+			})
+			if err == nil {
+				got.note = joined("asked "+address, got.note)
+			}
+			return got, err
 		},
 	}
 }
+
+// firstAnswer asks several addresses for one path at once, for a port that takes
+// connections may never answer, and gives the first answer that is the right
+// one.
+func firstAnswer(ctx context.Context, addresses []string, path string, limit int64, right func([]byte) bool) (address string, got taking, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		address string
+		got     taking
+		err     error
+	}
+	addresses = addresses[:min(len(addresses), mostAsked)]
+	answers := make(chan answer, len(addresses))
+	for _, address := range addresses {
+		go func() {
+			got, err := fetch(ctx, "http://"+address+path, limit)
+			if err == nil && !right(got.text) {
+				err = fmt.Errorf("http://%s%s answered something else", address, path)
+			}
+			answers <- answer{address, got, err}
+		}()
+	}
+	err = errors.New("there is no address to ask")
+	for range addresses {
+		a := <-answers
+		if a.err == nil {
+			return a.address, a.got, nil
+		}
+		err = a.err
+	}
+	return "", taking{}, err
+}
+
+// mostAsked bounds how many ports of one process are asked.
+const mostAsked = 8
 
 // fileContains searches a file for a text.
 func fileContains(path, text string) (bool, error) {

@@ -81,16 +81,9 @@ func (c *capturing) takePause(ctx context.Context, mayOpen bool) (taking, error)
 	address, path, _ := strings.Cut(c.inspector, "/")
 	text, err := pauseScript(ctx, address, "/"+path)
 	if err != nil {
-		return taking{}, fmt.Errorf("%w%s", err, prefixed("; ", note))
+		return taking{note: note}, err
 	}
 	return taking{text: text, note: note}, nil
-}
-
-func prefixed(prefix, text string) string {
-	if text == "" {
-		return ""
-	}
-	return prefix + text
 }
 
 // openInspector sends SIGUSR1 and waits for the port that it opens.
@@ -107,7 +100,7 @@ func (c *capturing) openInspector(ctx context.Context, before []string) (address
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return "", "", errors.New("SIGUSR1 opened no debugger: its port may be taken, or the program handles the signal itself")
+			return "", "", errors.New("SIGUSR1 opened no debugger: the script waits in native code, its port is taken, or the program handles the signal itself")
 		}
 		now, err := listeners(c.target.pid)
 		if err != nil {
@@ -123,26 +116,30 @@ func (c *capturing) openInspector(ctx context.Context, before []string) (address
 // findInspector asks addresses whether a debugger is behind them, and gives its
 // address and the path of its script; empty if there is none.
 func findInspector(ctx context.Context, addresses []string) (address, path string) {
-	for _, address := range addresses {
-		got, err := fetch(ctx, "http://"+address+"/json/list", 1<<20)
-		if err != nil {
-			continue
-		}
-		var targets []struct {
-			Type string `json:"type"`
-			URL  string `json:"webSocketDebuggerUrl"`
-		}
-		if json.Unmarshal(got.text, &targets) != nil {
-			continue
-		}
-		for _, t := range targets {
-			// Its host may be a name of the inside; the port is the one we asked.
-			if u, err := url.Parse(t.URL); err == nil && t.Type == "node" && strings.HasPrefix(u.Path, "/") {
-				return address, u.EscapedPath()
-			}
+	address, got, err := firstAnswer(ctx, addresses, "/json/list", 1<<20, func(text []byte) bool { return scriptPath(text) != "" })
+	if err != nil {
+		return "", ""
+	}
+	return address, scriptPath(got.text)
+}
+
+// scriptPath is where the debugger of a Node script takes questions, out of its
+// own list; empty if the list is none.
+func scriptPath(list []byte) string {
+	var targets []struct {
+		Type string `json:"type"`
+		URL  string `json:"webSocketDebuggerUrl"`
+	}
+	if json.Unmarshal(list, &targets) != nil {
+		return ""
+	}
+	for _, t := range targets {
+		// Its host may be a name of the inside; the address is the one we asked.
+		if u, err := url.Parse(t.URL); err == nil && t.Type == "node" && strings.HasPrefix(u.Path, "/") {
+			return u.EscapedPath()
 		}
 	}
-	return "", ""
+	return ""
 }
 
 // pausedScript is what is kept of a pause, in the form that readers know.

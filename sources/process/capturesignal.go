@@ -77,8 +77,9 @@ func (c *capturing) await(ctx context.Context, asked string, read func() ([]byte
 	tick := time.NewTicker(outputPoll)
 	defer tick.Stop()
 	var (
+		began   = time.Now()
 		size    int
-		changed = time.Now()
+		changed = began
 		judged  = -1
 	)
 	for {
@@ -95,7 +96,7 @@ func (c *capturing) await(ctx context.Context, asked string, read func() ([]byte
 			}
 		}
 		if late {
-			return taking{}, fmt.Errorf("%s brought no dump within %s", asked, c.want.Dump.Timeout)
+			return taking{}, fmt.Errorf("%s brought no dump within %s", asked, time.Since(began).Round(100*time.Millisecond))
 		}
 		select {
 		case <-tick.C:

@@ -204,7 +204,7 @@ func (c *capturing) traced(r rung) rung {
 		before := c.target.state
 		got, err := take(ctx, limit)
 		if before != 'T' && before != 't' && c.wake() {
-			got.note = strings.TrimPrefix(got.note+"; it was left stopped, and continued by us", "; ")
+			got.note = joined(got.note, "it was left stopped, and continued by us")
 		}
 		return got, err
 	}
@@ -224,6 +224,14 @@ func (c *capturing) wake() bool {
 		time.Sleep(outputPoll) // the kernel has not let go of it yet
 	}
 	return false
+}
+
+// joined puts two remarks into one.
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
 }
 
 func firstOf(words ...string) string {

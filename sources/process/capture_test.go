@@ -1,0 +1,615 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
+)
+
+func signalMode(s syscall.Signal) func(*CaptureWant) {
+	return func(w *CaptureWant) { w.Dump.Mode = config.DumpMode{Kind: config.DumpSignal, Signal: s} }
+}
+
+// TestCaptureOfRuntimes takes a dump of a stuck program of each runtime: the best
+// that the runtime allows, and each program lives on as it was.
+func TestCaptureOfRuntimes(t *testing.T) {
+	tool := func(name string) func(*testing.T) string {
+		return func(t *testing.T) string { return sourcetest.RealBinary(t, name) }
+	}
+	for _, c := range []struct {
+		name    string
+		tool    func(*testing.T) string // what runs it; nil: it is compiled
+		args    []string                // an "@" names a file of testdata
+		want    func(*CaptureWant)
+		native  string // a tool without which the case says nothing
+		runtime runtimeKind
+		method  string
+		shows   []string
+		skipped map[string]string // step: part of the reason
+	}{
+		{
+			name: "python, blocked coroutine, registered", tool: tool("python3"), args: []string{"@agent.py"},
+			runtime: runtimePython, method: "SIGUSR1", shows: []string{"agent.py", "line 13 in call_tool", "run_forever", "== tid"},
+			skipped: map[string]string{"eu-stack": "SIGUSR1 gave a dump", "SIGABRT": "SIGUSR1 gave a dump"},
+		},
+		{
+			name: "python, blocked coroutine, nothing registered", tool: tool("python3"), args: []string{"@blocked.py"}, native: "eu-stack",
+			runtime: runtimePython, method: "eu-stack", shows: []string{"time_sleep", "clock_nanosleep"},
+			skipped: map[string]string{"SIGUSR1": "does not catch SIGUSR1", "SIGABRT": "it is to live on"},
+		},
+		{
+			name: "python, lock held in C", tool: tool("python3"), args: []string{"@gil.py"},
+			runtime: runtimePython, method: "SIGUSR1", shows: []string{"gil.py", "line 9 in main"},
+		},
+		{
+			name: "python, native too", tool: tool("python3"), args: []string{"@agent.py"}, native: "eu-stack",
+			want:    func(w *CaptureWant) { w.Dump.Native = config.NativeAlways },
+			runtime: runtimePython, method: "SIGUSR1", shows: []string{"call_tool", "clock_nanosleep"},
+		},
+		{
+			name: "python below two shells", tool: tool("sh"), args: []string{"-c", "sh -c 'python3 @agent.py; true'; true"},
+			runtime: runtimePython, method: "SIGUSR1", shows: []string{"call_tool"},
+		},
+		{
+			name: "node, spinning, port allowed", tool: tool("node"), args: []string{"--inspect-port=0", "@agent.js", "cpu"}, want: signalMode(syscall.SIGUSR1),
+			runtime: runtimeNode, method: "inspector", shows: []string{`"functionName": "scanTokens"`, "agent.js"},
+		},
+		{
+			name: "node, spinning, debugger open", tool: tool("node"), args: []string{"--inspect=127.0.0.1:0", "@agent.js", "cpu"},
+			runtime: runtimeNode, method: "inspector", shows: []string{`"functionName": "scanTokens"`},
+		},
+		{
+			name: "node, spinning, no port", tool: tool("node"), args: []string{"@agent.js", "cpu"}, native: "eu-stack",
+			runtime: runtimeNode, method: "eu-stack", shows: []string{"TID "},
+			skipped: map[string]string{"inspector": "would open a port"},
+		},
+		{
+			name: "node, blocked in native code", tool: tool("node"), args: []string{"--inspect-port=0", "@agent.js", "sync"}, native: "eu-stack",
+			want: func(w *CaptureWant) {
+				signalMode(syscall.SIGUSR1)(w)
+				w.Dump.Timeout /= 4
+			},
+			runtime: runtimeNode, method: "eu-stack", shows: []string{"SyncProcessRunner"},
+			skipped: map[string]string{"inspector": "native code"},
+		},
+		{
+			name: "java, deadlock", tool: tool("java"), args: []string{"@Agent.java"},
+			runtime: runtimeJava, method: "jcmd", shows: []string{"Found one Java-level deadlock", "Agent.dispatch", "cpu="},
+			skipped: map[string]string{"SIGQUIT": "jcmd gave a dump"},
+		},
+		{
+			name: "java, deadlock, by signal", tool: tool("java"), args: []string{"@Agent.java"}, want: signalMode(syscall.SIGQUIT),
+			runtime: runtimeJava, method: "SIGQUIT", shows: []string{"Full thread dump", "Found one Java-level deadlock", "Agent.dispatch"},
+		},
+		{
+			name: "go, stuck dispatcher, pprof", args: []string{"@goagent.go.txt", "pprof", "addr"},
+			runtime: runtimeGo, method: "pprof", shows: []string{"main.(*Dispatcher).loop", "[chan send"},
+		},
+		{
+			name: "go, spinning", args: []string{"@gospin.go.txt"}, native: "eu-stack",
+			runtime: runtimeGo, method: "eu-stack", shows: []string{"main.main.func1"},
+			skipped: map[string]string{"pprof": "not built into it", "SIGQUIT": "it is to live on"},
+		},
+		{
+			name: "ruby, waiting for a queue", tool: tool("ruby"), args: []string{"@agent.rb"}, native: "eu-stack",
+			runtime: runtimeRuby, method: "eu-stack", shows: []string{"rb_", "TID "},
+		},
+		{
+			name: "ruby, waiting for a queue, trapped", tool: tool("ruby"), args: []string{"@agent.rb", "trap"}, want: signalMode(syscall.SIGUSR1),
+			runtime: runtimeRuby, method: "SIGUSR1", shows: []string{"wait_reply", "agent.rb:6"},
+		},
+		{
+			name: "php", tool: tool("php"), args: []string{"@agent.php"}, native: "eu-stack",
+			runtime: runtimePHP, method: "eu-stack", shows: []string{"usleep"},
+		},
+		{
+			name: "shell, sleeping", tool: tool("sh"), args: []string{"@sleeper.sh"}, native: "eu-stack",
+			runtime: runtimeNative, method: "eu-stack", shows: []string{"nanosleep", "comm=sleep", "comm=sh"},
+		},
+		{
+			name: "c, deadlock", args: []string{"@agent.c"}, native: "eu-stack",
+			runtime: runtimeNative, method: "eu-stack", shows: []string{"dispatch", "flusher", "agent.c:13", "futex"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if c.native != "" {
+				sourcetest.RealBinary(t, c.native)
+			}
+			var argv []string
+			for _, arg := range c.args {
+				if before, name, ok := strings.Cut(arg, "@"); ok && c.tool == nil {
+					arg = compiled(t, name)
+				} else if ok {
+					name, after, _ := strings.Cut(name, ";")
+					arg = before + testProgram(t, name) + strings.TrimRight(";"+after, ";")
+				}
+				argv = append(argv, arg)
+			}
+			if c.tool != nil {
+				argv = append([]string{c.tool(t)}, argv...)
+			}
+			a := startAgent(t, "ready", argv...)
+			settle(t, a)
+			before := a.tree(t)
+			store := NewDumpStore(t.TempDir())
+			got := NewLadder(LadderOptions{Store: store}).Capture(t.Context(), a.want(c.want))
+			a.alive(t, before)
+
+			if got.Method != c.method {
+				t.Errorf("the dump is of %q, want %q", got.Method, c.method)
+			}
+			for _, text := range c.shows {
+				if !strings.Contains(string(got.Text), text) {
+					t.Errorf("the dump does not show %q", text)
+				}
+			}
+			for method, why := range c.skipped {
+				if s := stepOf(t, got, method); s.Taken || !strings.Contains(s.Detail, why) {
+					t.Errorf("step %s: taken %v, %q; want a reason with %q", method, s.Taken, s.Detail, why)
+				}
+			}
+			list, err := store.List("indexer")
+			if err != nil || len(list) != 1 || filepath.Ext(got.Path) != dumpSuffix {
+				t.Fatalf("kept %d captures at %q: %v", len(list), got.Path, err)
+			}
+			if h := list[0]; h.Runtime != string(c.runtime) || h.Bytes != int64(len(got.Text)) || *h.Method != c.method {
+				t.Errorf("recorded: runtime %s, %d bytes, by %v", h.Runtime, h.Bytes, *h.Method)
+			}
+			if t.Failed() || testing.Verbose() {
+				t.Logf("steps:\n%s%.3000s", describeSteps(got), got.Text)
+			}
+		})
+	}
+}
+
+// settle waits until a program has come to where it is stuck: its threads do not
+// change any more.
+func settle(t *testing.T, a *agent) {
+	t.Helper()
+	same, last := 0, -1
+	sourcetest.Eventually(captureRoom, func() bool {
+		n := 0
+		for _, p := range a.tree(t) {
+			n += p.threads
+		}
+		if n != last {
+			same, last = 0, n
+		}
+		same++
+		return same > 20
+	})
+}
+
+// TestCaptureOfEndingProcesses: a signal that ends the process gives what nothing
+// else gave, and is sent to no other.
+func TestCaptureOfEndingProcesses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		tool   string // what runs it; empty: it is compiled
+		args   []string
+		want   func(*CaptureWant)
+		method string
+		shows  string
+		lives  bool
+		steps  map[string]string
+	}{
+		{name: "python with -X faulthandler", tool: "python3", args: []string{"-X", "faulthandler", "@blocked.py"}, method: "SIGABRT", shows: "line 8 in call_tool"},
+		{
+			name: "plain python", tool: "python3", args: []string{"@blocked.py"}, method: "proc", shows: "comm=python3", lives: true,
+			steps: map[string]string{"SIGABRT": "does not catch SIGABRT"},
+		},
+		{
+			name: "python that answers alive", tool: "python3", args: []string{"-X", "faulthandler", "@agent.py"}, method: "SIGUSR1", shows: "line 13 in call_tool", lives: true,
+			steps: map[string]string{"SIGABRT": "SIGUSR1 gave a dump"},
+		},
+		{
+			name: "python, never a signal that ends it", tool: "python3", args: []string{"-X", "faulthandler", "@blocked.py"},
+			want: func(w *CaptureWant) { w.Dump.AllowFatal = config.FatalNever }, method: "proc", lives: true,
+			steps: map[string]string{"SIGABRT": "dump.allow_fatal is never"},
+		},
+		{name: "go", args: []string{"@goagent.go.txt"}, method: "SIGQUIT", shows: "main.(*Dispatcher).loop"},
+		{
+			name: "go that takes SIGQUIT itself", args: []string{"@goagent.go.txt", "notifyquit"}, method: "SIGABRT", shows: "main.(*Dispatcher).loop",
+			want:  func(w *CaptureWant) { w.Dump.Timeout = time.Second },
+			steps: map[string]string{"SIGQUIT": "brought no dump"},
+		},
+		{name: "go, spinning", args: []string{"@gospin.go.txt"}, method: "SIGQUIT", shows: "goroutine 1 "},
+		{name: "ruby", tool: "ruby", args: []string{"@agent.rb"}, method: "SIGSEGV", shows: "in `wait_reply'"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var argv []string
+			if c.tool != "" {
+				argv = append(argv, sourcetest.RealBinary(t, c.tool))
+			}
+			for _, arg := range c.args {
+				if name, ok := strings.CutPrefix(arg, "@"); ok && c.tool == "" {
+					arg = compiled(t, name)
+				} else if ok {
+					arg = testProgram(t, name)
+				}
+				argv = append(argv, arg)
+			}
+			a := startAgent(t, "ready", argv...)
+			settle(t, a)
+			before := a.tree(t)
+			got := NewLadder(LadderOptions{}).Capture(t.Context(), a.want(func(w *CaptureWant) {
+				w.Ending, w.Dump.Native = true, config.NativeNever
+				if c.want != nil {
+					c.want(w)
+				}
+			}))
+			if c.lives {
+				a.alive(t, before)
+			}
+			if got.Method != c.method || !strings.Contains(string(got.Text), c.shows) {
+				t.Errorf("by %q, want %q with %q; steps:\n%s%.2000s", got.Method, c.method, c.shows, describeSteps(got), got.Text)
+			}
+			for method, why := range c.steps {
+				if s := stepOf(t, got, method); s.Taken || !strings.Contains(s.Detail, why) {
+					t.Errorf("step %s: taken %v, %q; want a reason with %q", method, s.Taken, s.Detail, why)
+				}
+			}
+		})
+	}
+}
+
+// TestCaptureAfterExit: a program that found itself wedged has dumped already,
+// into its output or its file.
+func TestCaptureAfterExit(t *testing.T) {
+	python := sourcetest.RealBinary(t, "python3")
+	gateway := testProgram(t, "gateway.py")
+	file := filepath.Join(t.TempDir(), "wedge.txt")
+	old := "Thread 0x00007f0000000000 (most recent call first):\n  File \"yesterday.py\", line 1 in forgotten\n"
+	if err := os.WriteFile(file, []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := startAgent(t, "", python, gateway, file)
+	select {
+	case <-a.exited:
+	case <-time.After(captureRoom):
+		t.Fatal("the gateway did not notice that its loop is wedged")
+	}
+	if code := a.cmd.ProcessState.ExitCode(); code != 75 {
+		t.Fatalf("exit status %d, want 75", code)
+	}
+	exited := func(change func(*CaptureWant)) CaptureWant {
+		return a.want(func(w *CaptureWant) {
+			w.Exited, w.Reason = true, CaptureExit
+			if change != nil {
+				change(w)
+			}
+		})
+	}
+	fileMode := func(path string, offset int64) func(*CaptureWant) {
+		return func(w *CaptureWant) {
+			w.Dump.Mode, w.FileOffset = config.DumpMode{Kind: config.DumpFile, File: path}, offset
+		}
+	}
+	link := filepath.Join(filepath.Dir(file), "link.txt")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	pipe := filepath.Join(filepath.Dir(file), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		want   func(*CaptureWant)
+		method string
+		step   string // its reason
+	}{
+		{"output", nil, "output", "file: dump.mode names no file"},
+		{"file from its offset", fileMode(file, int64(len(old))), "file", "output: the dump file has it"},
+		{"file that was made anew", fileMode(file, 1<<40), "file", ""},
+		{"file with nothing new", fileMode(file, 1<<20), "file", ""},
+		{"no file", fileMode(file+".none", 0), "output", "no such file"},
+		{"symlink", fileMode(link, 0), "output", "file: the dump file cannot be read"},
+		{"pipe", fileMode(pipe, 0), "output", "is no file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := NewLadder(LadderOptions{}).Capture(t.Context(), exited(c.want))
+			text := string(got.Text)
+			if got.Method != c.method || !strings.Contains(text, "rebuild_index") || !strings.Contains(text, "run_until_complete") {
+				t.Errorf("by %q, want %q; steps:\n%s%s", got.Method, c.method, describeSteps(got), text)
+			}
+			if c.name == "file from its offset" && strings.Contains(text, "forgotten") {
+				t.Error("it holds a dump that was there before the start")
+			}
+			if steps := describeSteps(got); !strings.Contains(strings.ReplaceAll(steps, " in 0s", ""), c.step) {
+				t.Errorf("steps without %q:\n%s", c.step, steps)
+			}
+		})
+	}
+
+	t.Run("a Go deadlock", func(t *testing.T) {
+		dead := startAgent(t, "", compiled(t, "godead.go.txt"))
+		<-dead.exited
+		got := NewLadder(LadderOptions{}).Capture(t.Context(), dead.want(func(w *CaptureWant) { w.Exited = true }))
+		if text := string(got.Text); got.Method != "output" || !strings.Contains(text, "all goroutines are asleep") || !strings.Contains(text, "main.main.func1") {
+			t.Errorf("by %q:\n%s", got.Method, text)
+		}
+	})
+	t.Run("nothing said", func(t *testing.T) {
+		quiet := startAgent(t, "", "sh", "-c", "echo bye; exit 75")
+		<-quiet.exited
+		got := NewLadder(LadderOptions{}).Capture(t.Context(), quiet.want(func(w *CaptureWant) { w.Exited = true }))
+		if got.Method != "" || got.Text != nil || !strings.Contains(stepOf(t, got, "output").Detail, "holds no dump") {
+			t.Errorf("by %q: %q; steps:\n%s", got.Method, got.Text, describeSteps(got))
+		}
+	})
+}
+
+// TestCaptureModes: what the settings name is done, and nothing else of the
+// runtime's.
+func TestCaptureModes(t *testing.T) {
+	sleeper := startAgent(t, "ready", "sh", testProgram(t, "sleeper.sh"))
+	settle(t, sleeper)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/stacks" {
+			http.Error(w, "no", http.StatusTeapot)
+			return
+		}
+		_, _ = io.WriteString(w, "goroutine 1 [running]:\nmain.main()\n")
+	}))
+	defer server.Close()
+	mode := func(m config.DumpMode) func(*CaptureWant) {
+		return func(w *CaptureWant) { w.Dump.Mode, w.Dump.Native = m, config.NativeNever }
+	}
+	command := func(argv ...string) func(*CaptureWant) {
+		return mode(config.DumpMode{Kind: config.DumpCommand, Command: argv})
+	}
+	for _, c := range []struct {
+		name   string
+		want   func(*CaptureWant)
+		method string // empty: nothing is taken
+		shows  string
+		step   string // method whose reason is asked for
+		why    string
+	}{
+		{name: "none", want: mode(config.DumpMode{Kind: config.DumpNone}), step: "any", why: "dump.mode is none"},
+		{name: "command", want: command("echo", "stack of", "{pid}", "$HOME;id"), method: "command", shows: "stack of " + strconv.Itoa(sleeper.tree(t)[1].pid) + " $HOME;id\n"},
+		{name: "command that fails", want: command("false", "{pid}"), method: "proc", step: "command", why: "status 1"},
+		{name: "command that is silent", want: command("true"), method: "proc", step: "command", why: "printed nothing"},
+		{name: "command that is not there", want: command("no-such-tool-here"), method: "proc", step: "command", why: "cannot be run"},
+		{
+			name: "command that hangs", method: "proc", step: "command", why: "did not end in time",
+			want: func(w *CaptureWant) {
+				command("sh", "-c", "sleep 3600 & sleep 3600")(w)
+				w.Dump.Timeout = 300 * time.Millisecond
+			},
+		},
+		{name: "http", want: mode(config.DumpMode{Kind: config.DumpHTTP, URL: server.URL + "/stacks"}), method: "http", shows: "main.main()"},
+		{name: "http that refuses", want: mode(config.DumpMode{Kind: config.DumpHTTP, URL: server.URL + "/?token=hush"}), method: "proc", step: "http", why: "418"},
+		{name: "signal that is not caught", want: mode(config.DumpMode{Kind: config.DumpSignal, Signal: syscall.SIGUSR1}), method: "proc", step: "SIGUSR1", why: "does not catch SIGUSR1"},
+		{name: "signal that can never be", want: mode(config.DumpMode{Kind: config.DumpSignal, Signal: syscall.SIGKILL}), method: "proc", step: "SIGKILL", why: "yields no dump"},
+		{name: "target by name", want: func(w *CaptureWant) { w.Dump.Target, w.Dump.Native = "sleeper.sh", config.NativeNever }, method: "proc", shows: "comm=sh"},
+		{name: "target that is not there", want: func(w *CaptureWant) { w.Dump.Target = "uvicorn" }, method: "proc", step: "target", why: `called "uvicorn"`},
+		{name: "process that is gone", want: func(w *CaptureWant) { w.Start++ }, step: "target", why: "another one's now"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := sleeper.tree(t)
+			got := NewLadder(LadderOptions{}).Capture(t.Context(), sleeper.want(c.want))
+			sleeper.alive(t, before)
+			if got.Method != c.method || !strings.HasPrefix(string(got.Text), c.shows) && !strings.Contains(string(got.Text), c.shows) {
+				t.Errorf("by %q, want %q with %q:\n%s", got.Method, c.method, c.shows, got.Text)
+			}
+			if c.step == "" {
+				return
+			}
+			if s := stepOf(t, got, c.step); s.Taken || !strings.Contains(s.Detail, c.why) || strings.Contains(s.Detail, "hush") {
+				t.Errorf("step %s: taken %v, %q; want a reason with %q", c.step, s.Taken, s.Detail, c.why)
+			}
+		})
+	}
+}
+
+// TestCaptureSendsNoSignalTooEarly: handlers are installed by code that may not
+// have run yet.
+func TestCaptureSendsNoSignalTooEarly(t *testing.T) {
+	a := startAgent(t, "ready", sourcetest.RealBinary(t, "python3"), testProgram(t, "agent.py"))
+	got := NewLadder(LadderOptions{}).Capture(t.Context(), a.want(func(w *CaptureWant) { w.Active, w.Dump.Native = false, config.NativeNever }))
+	if s := stepOf(t, got, "SIGUSR1"); s.Taken || !strings.Contains(s.Detail, "no activity yet") {
+		t.Errorf("SIGUSR1: taken %v, %q", s.Taken, s.Detail)
+	}
+	if text := string(a.out.Since(0)); strings.Contains(text, "most recent call first") {
+		t.Errorf("it was signalled:\n%s", text)
+	}
+}
+
+// TestCaptureOfStoppedProcess: it is seen, not signalled, and stays as it was.
+func TestCaptureOfStoppedProcess(t *testing.T) {
+	a := startAgent(t, "ready", sourcetest.RealBinary(t, "python3"), testProgram(t, "agent.py"))
+	settle(t, a)
+	if err := syscall.Kill(a.cmd.Process.Pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	stopped := func() bool { p, err := readStat(a.cmd.Process.Pid); return err == nil && p.stopped() }
+	if !sourcetest.Eventually(captureRoom, stopped) {
+		t.Fatal("it does not stop")
+	}
+	got := NewLadder(LadderOptions{}).Capture(t.Context(), a.want(nil))
+	if s := stepOf(t, got, "SIGUSR1"); s.Taken || !strings.Contains(s.Detail, "it is stopped") {
+		t.Errorf("SIGUSR1: taken %v, %q", s.Taken, s.Detail)
+	}
+	if !strings.Contains(string(got.Text), "T (stopped)") {
+		t.Errorf("the dump does not say that it is stopped:\n%.2000s", got.Text)
+	}
+	if !stopped() {
+		t.Error("the capture continued it")
+	}
+}
+
+// TestCaptureSamples: several looks at the same stack tell what moves.
+func TestCaptureSamples(t *testing.T) {
+	a := startAgent(t, "ready", sourcetest.RealBinary(t, "python3"), testProgram(t, "agent.py"))
+	settle(t, a)
+	store := NewDumpStore(t.TempDir())
+	got := NewLadder(LadderOptions{Store: store}).Capture(t.Context(), a.want(func(w *CaptureWant) {
+		w.Dump.Samples, w.Dump.Interval = 3, 50*time.Millisecond
+	}))
+	if n := strings.Count(string(got.Text), "in call_tool"); n != 3 {
+		t.Errorf("%d dumps of 3; steps:\n%s", n, describeSteps(got))
+	}
+	list, err := store.List("indexer")
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d captures: %v", len(list), err)
+	}
+	var parts []string
+	for _, p := range list[0].Parts {
+		text := string(got.Text[p.Offset : p.Offset+p.Bytes])
+		parts = append(parts, fmt.Sprintf("%s %d", p.Method, p.Sample))
+		if p.Method == "SIGUSR1" && strings.Count(text, "in call_tool") != 1 || p.Method == "proc" && !strings.HasPrefix(text, "== tid") {
+			t.Errorf("part %s %d is cut at the wrong place:\n%.300s", p.Method, p.Sample, text)
+		}
+	}
+	if want := "SIGUSR1 1, SIGUSR1 2, SIGUSR1 3, proc 1, proc 2, proc 3"; strings.Join(parts, ", ") != want {
+		t.Errorf("parts %v, want %s", parts, want)
+	}
+}
+
+// TestCaptureHoldsItsTime: neither a mute process nor a caller's deadline makes
+// it last.
+func TestCaptureHoldsItsTime(t *testing.T) {
+	a := startAgent(t, "ready", sourcetest.RealBinary(t, "python3"), "-c", `
+import signal, time
+signal.signal(signal.SIGUSR1, lambda *_: None)
+print("ready", flush=True)
+while True: time.sleep(60)
+`)
+	settle(t, a)
+	for _, c := range []struct {
+		name   string
+		caller time.Duration
+		want   func(*CaptureWant)
+	}{
+		{"the caller's", 400 * time.Millisecond, nil},
+		{"its budget", time.Hour, func(w *CaptureWant) { w.Dump.Budget = 400 * time.Millisecond }},
+		{"a step's", time.Hour, func(w *CaptureWant) { w.Dump.Timeout = 400 * time.Millisecond }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), c.caller)
+			defer cancel()
+			began := time.Now()
+			got := NewLadder(LadderOptions{}).Capture(ctx, a.want(func(w *CaptureWant) {
+				w.Dump.Native = config.NativeNever
+				w.Dump.Samples, w.Dump.Interval = 2, 10*time.Millisecond
+				if c.want != nil {
+					c.want(w)
+				}
+			}))
+			if took := time.Since(began); took > 4*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			if s := stepOf(t, got, "SIGUSR1"); s.Taken || !strings.Contains(s.Detail, "no dump within") {
+				t.Errorf("SIGUSR1: taken %v, %q", s.Taken, s.Detail)
+			}
+			if got.Method != "proc" {
+				t.Errorf("by %q; steps:\n%s", got.Method, describeSteps(got))
+			}
+		})
+	}
+}
+
+// TestCaptureBounds: max_bytes holds, and what is missing is said.
+func TestCaptureBounds(t *testing.T) {
+	a := startAgent(t, "ready", compiled(t, "goagent.go.txt"), "pprof", "addr")
+	settle(t, a)
+	got := NewLadder(LadderOptions{}).Capture(t.Context(), a.want(func(w *CaptureWant) { w.Dump.MaxBytes = 8 << 10 }))
+	if n := len(got.Text); !got.Truncated || n > 9<<10 || !strings.Contains(string(got.Text), "bytes left out") || got.Method != "pprof" {
+		t.Errorf("%d bytes by %q, truncated %v", n, got.Method, got.Truncated)
+	}
+}
+
+// TestCaptureWithoutEuStack falls back to gdb, and says what is not installed.
+func TestCaptureWithoutEuStack(t *testing.T) {
+	gdb := sourcetest.RealBinary(t, "gdb")
+	a := startAgent(t, "ready", compiled(t, "agent.c"))
+	settle(t, a)
+	before := a.tree(t)
+	for _, c := range []struct{ has, method, shows string }{{"gdb", "gdb", "dispatch"}, {"", "proc", "futex"}} {
+		got := NewLadder(LadderOptions{Tool: func(name string) (string, error) {
+			if name == c.has {
+				return gdb, nil
+			}
+			return "", exec.ErrNotFound
+		}}).Capture(t.Context(), a.want(nil))
+		a.alive(t, before)
+		if got.Method != c.method || !strings.Contains(string(got.Text), c.shows) {
+			t.Errorf("by %q, want %q; steps:\n%s", got.Method, c.method, describeSteps(got))
+		}
+		if s := stepOf(t, got, "eu-stack"); s.Detail != "eu-stack is not installed" {
+			t.Errorf("eu-stack: %q", s.Detail)
+		}
+	}
+}
+
+// TestCaptureWakesWhatATracerLeftStopped: a tool that is killed while it attaches
+// may leave the process stopped.
+func TestCaptureWakesWhatATracerLeftStopped(t *testing.T) {
+	a := startAgent(t, "ready", "sh", testProgram(t, "sleeper.sh"))
+	settle(t, a)
+	before := a.tree(t)
+	tool := filepath.Join(t.TempDir(), "eu-stack")
+	if err := os.WriteFile(tool, []byte("#!/bin/sh\nkill -STOP $3\nsleep 3600\n"), 0o700); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	got := NewLadder(LadderOptions{Tool: func(name string) (string, error) {
+		if name == "eu-stack" {
+			return tool, nil
+		}
+		return "", exec.ErrNotFound
+	}}).Capture(t.Context(), a.want(func(w *CaptureWant) { w.Dump.Timeout = 500 * time.Millisecond }))
+	a.alive(t, before)
+	if s := stepOf(t, got, "eu-stack"); s.Taken || !strings.Contains(s.Detail, "continued by us") {
+		t.Errorf("eu-stack: taken %v, %q", s.Taken, s.Detail)
+	}
+}
+
+// TestCaptureDescribes keeps what a reader says of the best part, and survives
+// one that fails.
+func TestCaptureDescribes(t *testing.T) {
+	a := startAgent(t, "ready", "sh", testProgram(t, "sleeper.sh"))
+	for _, c := range []struct {
+		name     string
+		describe func([]byte, string) DumpFacts
+		format   string
+	}{
+		{"told", func(text []byte, loop string) DumpFacts {
+			if !strings.HasPrefix(string(text), "== tid") || loop != "reactor" {
+				t.Errorf("asked about %.20q, loop %q", text, loop)
+			}
+			return DumpFacts{Format: "proc", Verdict: "unclear"}
+		}, "proc"},
+		{"panics", func([]byte, string) DumpFacts { panic("torn") }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := NewDumpStore(t.TempDir())
+			NewLadder(LadderOptions{Store: store, Describe: c.describe}).Capture(t.Context(), a.want(func(w *CaptureWant) {
+				w.Dump.Native, w.Dump.LoopThread = config.NativeNever, "reactor"
+			}))
+			list, err := store.List("")
+			if err != nil || len(list) != 1 {
+				t.Fatalf("%d captures: %v", len(list), err)
+			}
+			if format := list[0].Format; (format == nil) != (c.format == "") || format != nil && *format != c.format {
+				t.Errorf("format %v, want %q", format, c.format)
+			}
+		})
+	}
+}
