@@ -59,7 +59,7 @@ func grantOf(req *http.Request) grant {
 // Handler serves the registry. health gives the body of GET /health.
 func (r *Registry) Handler(a Access, health func() Health) http.Handler {
 	mux := http.NewServeMux()
-	d := &door{registry: r, access: a, remotes: map[string]*rate.Limiter{}}
+	d := newDoor(r.tokens, a, r.metrics)
 	mux.Handle("POST /heartbeat", d.guarded("/heartbeat", r.heartbeat))
 	mux.Handle("POST /sessions", d.guarded("/sessions", r.register))
 	mux.Handle("POST /sessions/{id}/cancel", d.guarded("/sessions/cancel", r.cancel))
@@ -79,13 +79,13 @@ func (r *Registry) Handler(a Access, health func() Health) http.Handler {
 	return mux
 }
 
-// Protect puts the registry's door before another handler: the fleet's token,
-// the checks of Host and Origin, and the rate.
-func (r *Registry) Protect(a Access, path string, next http.Handler) http.Handler {
-	d := &door{registry: r, access: a, remotes: map[string]*rate.Limiter{}}
-	return d.guarded(path, func(w http.ResponseWriter, req *http.Request) error {
+// Protect puts a door before another handler: the token, the checks of Host and
+// Origin, and the rate.
+func Protect(token string, a Access, next http.Handler) http.Handler {
+	d := newDoor(tokens{secret: []byte(token)}, a, nil)
+	return d.guarded("", func(w http.ResponseWriter, req *http.Request) error {
 		if !grantOf(req).fleet {
-			return &refusal{code: http.StatusUnauthorized, text: "only the token of the fleet may look"}
+			return &refusal{code: http.StatusUnauthorized, text: "only the token of the view may look"}
 		}
 		next.ServeHTTP(w, req)
 		return nil
@@ -94,11 +94,16 @@ func (r *Registry) Protect(a Access, path string, next http.Handler) http.Handle
 
 // door checks a request before anybody answers it.
 type door struct {
-	registry *Registry
-	access   Access
+	tokens  tokens
+	access  Access
+	metrics *metrics // nil: nothing is counted
 
 	mu      sync.Mutex
 	remotes map[string]*rate.Limiter
+}
+
+func newDoor(t tokens, a Access, m *metrics) *door {
+	return &door{tokens: t, access: a, metrics: m, remotes: map[string]*rate.Limiter{}}
 }
 
 type answerer func(http.ResponseWriter, *http.Request) error
@@ -106,7 +111,7 @@ type answerer func(http.ResponseWriter, *http.Request) error
 // guarded demands a token before anything else is looked at.
 func (d *door) guarded(path string, answer answerer) http.Handler {
 	return d.counted(path, func(w http.ResponseWriter, req *http.Request) error {
-		g, ok := d.registry.tokens.read(req.Header.Get("Authorization"))
+		g, ok := d.tokens.read(req.Header.Get("Authorization"))
 		if !ok {
 			return &refusal{code: http.StatusUnauthorized, text: "send Authorization: Bearer <token>; the token stands in the file that serve names at its start"}
 		}
@@ -142,7 +147,9 @@ func (d *door) counted(path string, answer answerer) http.Handler {
 		if err := answer(seen, req); err != nil {
 			refuse(seen, err)
 		}
-		d.registry.metrics.answered(path, seen.code)
+		if d.metrics != nil {
+			d.metrics.answered(path, seen.code)
+		}
 	})
 }
 
