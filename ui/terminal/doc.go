@@ -44,6 +44,11 @@
 //
 // # Frames
 //
+// A painter draws what the model shows at the moment when that has changed: the
+// first frame right after Init, what a key does at once, anything else 30 times
+// a second at most. Bubble Tea's own renderer looks for changes at each tick of a
+// clock; it is off, and so are its raw mode and its watch over the size.
+//
 // Output queues frames for a goroutine of its own, which writes through a
 // description of the terminal that is non-blocking for us alone. A terminal
 // that stops reading fills the queue (64 kB), then frames are dropped whole.

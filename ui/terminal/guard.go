@@ -98,23 +98,44 @@ type guarded struct {
 	t     *Terminal
 }
 
-func (g guarded) Init() tea.Cmd {
+func (g *guarded) Init() tea.Cmd {
 	defer g.t.catch()
-	return g.t.guardCmd(g.model.Init())
+	cmds := []tea.Cmd{g.t.guardCmd(g.model.Init())}
+	width, height := g.t.painter.size()
+	for _, msg := range []tea.Msg{tea.ColorProfileMsg{Profile: g.t.painter.profile}, tea.WindowSizeMsg{Width: width, Height: height}} {
+		model, cmd := g.model.Update(msg)
+		g.model = model
+		cmds = append(cmds, g.t.guardCmd(cmd))
+	}
+	return tea.Batch(cmds...)
 }
 
-func (g guarded) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (g *guarded) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	defer g.t.catch()
+	p := g.t.painter
+	switch m := msg.(type) {
+	case tea.KeyPressMsg, tea.MouseMsg, tea.PasteMsg:
+		p.hasten()
+	case tea.WindowSizeMsg:
+		p.erase(m.Width, m.Height)
+	case tea.ModeReportMsg:
+		p.learn(m)
+	}
+	if msg == tea.ClearScreen() {
+		p.erase(p.size())
+	}
 	model, cmd := g.model.Update(msg)
-	return guarded{model, g.t}, g.t.guardCmd(cmd)
+	g.model = model
+	return g, g.t.guardCmd(cmd)
 }
 
-func (g guarded) View() tea.View {
+// View draws, and shows Bubble Tea nothing.
+func (g *guarded) View() tea.View {
 	defer g.t.catch()
 	v := g.model.View()
-	v.AltScreen = true
 	v.WindowTitle = CleanTitle(v.WindowTitle)
-	return v
+	g.t.painter.show(v)
+	return tea.View{}
 }
 
 // guardCmd puts a command, and those that it may return, under Guard.

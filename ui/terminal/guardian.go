@@ -225,7 +225,7 @@ func (g *guardian) restore() bool {
 	if !ours && !slices.Contains(c.Groups, group) {
 		return false
 	}
-	screen := reopen(os.NewFile(fdScreen, "/dev/tty"))
+	screen := reopen(os.NewFile(fdScreen, "/dev/tty"), unix.O_WRONLY)
 	if screen < 0 {
 		screen = fdScreen
 	}

@@ -20,6 +20,7 @@ import (
 // unfinished stays inside; Read then returns 0 bytes and no error.
 type Input struct {
 	file *os.File
+	fd   int // a description of our own of the same terminal, non-blocking; -1 none
 	gone func()
 
 	mu     sync.Mutex
@@ -32,7 +33,18 @@ type Input struct {
 // newInput reads from the terminal file. gone is called, possibly more than
 // once, when the terminal has hung up.
 func newInput(file *os.File, gone func()) *Input {
-	return &Input{file: file, gone: gone}
+	return &Input{file: file, fd: reopen(file, unix.O_RDONLY), gone: gone}
+}
+
+// shut lets go of what newInput opened. Nobody reads any more.
+func (in *Input) shut() {
+	if in.fd < 0 {
+		return // a read that hangs may hold mu
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	_ = unix.Close(in.fd)
+	in.fd = -1
 }
 
 // Read gives the next whole keys and sequences. With a buffer of 4096 bytes or
@@ -66,7 +78,7 @@ func (in *Input) Read(p []byte) (int, error) {
 
 // take reads what has arrived, at most n bytes of it, through the filter.
 func (in *Input) take(out []byte, n int) ([]byte, error) {
-	got, err := in.file.Read(in.raw[:n])
+	got, err := in.receive(in.raw[:n])
 	if got > 0 {
 		out = in.filter.Feed(out, in.raw[:got], time.Now())
 		if column := in.filter.Column(); column > 0 {
@@ -77,9 +89,6 @@ func (in *Input) take(out []byte, n int) ([]byte, error) {
 		}
 		return out, nil
 	}
-	if err == nil {
-		return out, nil
-	}
 	if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
 		return out, nil
 	}
@@ -87,6 +96,20 @@ func (in *Input) take(out []byte, n int) ([]byte, error) {
 		in.gone()
 	}
 	return out, io.EOF
+}
+
+// receive takes what is there. What a poll has seen may be gone by now: a shell
+// that had the terminal meanwhile has read it. Waiting for the next key then
+// would hold up whoever wants the terminal.
+func (in *Input) receive(p []byte) (int, error) {
+	if in.fd < 0 {
+		return in.file.Read(p)
+	}
+	n, err := unix.Read(in.fd, p)
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return max(n, 0), err
 }
 
 func (in *Input) hand(p, out []byte) int {

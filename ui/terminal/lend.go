@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"errors"
 	"io"
 	"os/exec"
 
@@ -41,10 +42,11 @@ func (l *lending) Run() error {
 	defer t.lent.Store(false)
 	t.out.Flush(flushLimit)
 	t.Restore()
-	defer t.take()
 	l.cmd.Stdin, l.cmd.Stdout = t.in.file, t.out.file
 	if l.cmd.Stderr == nil {
 		l.cmd.Stderr = t.out.file
 	}
-	return l.cmd.Run()
+	err := l.cmd.Run()
+	defer t.askSize()
+	return errors.Join(err, t.take())
 }

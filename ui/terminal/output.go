@@ -71,17 +71,18 @@ type kept struct {
 // it must not block and should cause a frame that paints everything.
 func newOutput(file *os.File, repaint func()) *Output {
 	o := &Output{
-		file: file, fd: reopen(file), repaint: repaint, epoch: time.Now(),
+		file: file, fd: reopen(file, unix.O_WRONLY), repaint: repaint, epoch: time.Now(),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go o.run()
 	return o
 }
 
-// reopen opens the terminal once more, for a description whose non-blocking
-// flag is not shared with the shell. It is -1 if the system does not let us.
-func reopen(file *os.File) int {
-	const flags = unix.O_WRONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+// reopen opens the terminal once more, to read or to write, for a description
+// whose non-blocking flag is not shared with the shell. It is -1 if the system
+// does not let us.
+func reopen(file *os.File, access int) int {
+	flags := access | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	paths := []string{"/proc/self/fd/" + strconv.Itoa(int(file.Fd())), file.Name()}
 	if _, err := unix.IoctlGetInt(int(file.Fd()), unix.TIOCGPGRP); err == nil {
 		paths = append(paths, "/dev/tty")
@@ -358,6 +359,11 @@ func (o *Output) seal(limit time.Duration) {
 	}
 	o.writing.Lock()
 	defer o.writing.Unlock()
+	if o.Stuck() > 0 {
+		// Throw away what it has not shown: whoever writes next, in all
+		// innocence, must find room too.
+		_ = discard(o.fd, discardOutput)
+	}
 	writeWithin(o.fd, o.modes.undo(), limit)
 }
 

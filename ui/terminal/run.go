@@ -3,16 +3,15 @@ package terminal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"reflect"
 	"sync/atomic"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 )
-
-// FramesPerSecond is how often the screen is redrawn at most. At twice that an
-// idle screen costs more than one per cent of a core.
-const FramesPerSecond = 30
 
 // Options says how a model is run.
 type Options struct {
@@ -23,8 +22,8 @@ type Options struct {
 	// screen; nil messages are not sent. Nil: nobody wants to know.
 	Translate func(Notice) tea.Msg
 	// Started is called once, before the first frame, with a way to send
-	// messages to the screen from outside. Sending blocks while the program
-	// is busy, and does nothing after it has ended.
+	// messages to the screen from outside. Sending blocks until the first frame
+	// and while the program is busy, and does nothing after it has ended.
 	Started func(send func(tea.Msg))
 }
 
@@ -65,8 +64,10 @@ var ErrRunning = errors.New("the terminal already runs a screen")
 // The terminal is given back before Run returns, whatever happened; a panic in
 // the model or one of its commands ends the process (see Guard).
 //
-// The model is always shown on the alternate screen, and its title is cleaned.
-// tea.Suspend suspends; what the model gets after that is tea.ResumeMsg.
+// The model is always shown on the alternate screen without a cursor, and its
+// title is cleaned. It learns its colours and its size right after Init, so that
+// the first frame is a whole one. tea.Suspend suspends; what the model gets after
+// that is tea.ResumeMsg.
 func (t *Terminal) Run(ctx context.Context, model tea.Model, o Options) (Result, error) {
 	if !t.running.CompareAndSwap(false, true) {
 		return Result{}, ErrRunning
@@ -78,21 +79,23 @@ func (t *Terminal) Run(ctx context.Context, model tea.Model, o Options) (Result,
 	if o.Capabilities.AskGlyphs {
 		t.askGlyphs()
 	}
-	t.take()
-	p := tea.NewProgram(guarded{model, t}, t.programOptions(o)...)
+	t.painter = newPainter(t, o.Capabilities.Profile)
+	defer t.painter.end()
+	shown := &guarded{model: model, t: t}
+	p := tea.NewProgram(shown, t.programOptions(o)...)
 	if o.Started != nil {
 		o.Started(p.Send)
 	}
 	w := &watcher{t: t, p: p, translate: o.Translate, done: make(chan struct{}), ended: make(chan struct{})}
 	w.start(ctx)
-	final, err := p.Run()
+	err := t.take()
+	if err == nil {
+		_, err = p.Run()
+	}
 	w.finish()
 	t.out.Flush(flushLimit)
 
-	result := Result{Signal: w.signal()}
-	if g, ok := final.(guarded); ok {
-		result.Model = g.model
-	}
+	result := Result{Model: shown.model, Signal: w.signal()}
 	switch {
 	case errors.Is(err, tea.ErrProgramPanic): // one that escaped Guard
 		t.Restore()
@@ -104,7 +107,9 @@ func (t *Terminal) Run(ctx context.Context, model tea.Model, o Options) (Result,
 }
 
 // programOptions assembles the program in the only way that is right for the
-// pieces of this package.
+// pieces of this package. Drawing is the painter's, raw mode and the size are
+// the terminal's own; what is left to the clock of Bubble Tea's renderer are
+// questions that nobody here asks.
 //
 // The context is not among them: a program that is cancelled does not wait for
 // its reader, which then takes the next byte that anyone types.
@@ -114,19 +119,60 @@ func (t *Terminal) programOptions(o Options) []tea.ProgramOption {
 		tea.WithOutput(t.out),
 		tea.WithEnvironment(t.env),
 		tea.WithoutSignalHandler(),
-		tea.WithFPS(FramesPerSecond),
+		tea.WithoutRenderer(),
+		tea.WithFPS(1),
 		tea.WithColorProfile(o.Capabilities.Profile),
-		tea.WithFilter(func(_ tea.Model, msg tea.Msg) tea.Msg {
-			if _, ok := msg.(tea.SuspendMsg); ok {
-				select {
-				case t.restart <- struct{}{}:
-				default:
-				}
+		tea.WithFilter(t.messageFilter()),
+	}
+}
+
+// messageFilter takes what is meant for the terminal out of the way of the
+// model, and what the model knows from guarded.Init.
+func (t *Terminal) messageFilter() func(tea.Model, tea.Msg) tea.Msg {
+	colours, size := false, false // were said
+	return func(_ tea.Model, msg tea.Msg) tea.Msg {
+		switch msg.(type) {
+		case tea.SuspendMsg:
+			select {
+			case t.restart <- struct{}{}:
+			default:
+			}
+			return nil
+		case tea.ColorProfileMsg:
+			if !colours {
+				colours = true
 				return nil
 			}
-			return msg
-		}),
+		case tea.WindowSizeMsg:
+			if !size { // Bubble Tea's own, which knows none
+				size = true
+				return nil
+			}
+			// As it is now: two changes may come in either order.
+			width, height := t.size()
+			msg = tea.WindowSizeMsg{Width: width, Height: height}
+		}
+		if seq := sequenceOf(msg); seq != "" {
+			_, _ = t.out.Write([]byte(seq))
+			return nil
+		}
+		return msg
 	}
+}
+
+// sequenceOf is what a message asks to be written to the terminal as it is;
+// empty: nothing. Bubble Tea's own types for that are not exported.
+func sequenceOf(msg tea.Msg) string {
+	switch {
+	case msg == tea.RequestBackgroundColor():
+		return ansi.RequestBackgroundColor
+	case reflect.TypeOf(msg) == reflect.TypeOf(tea.SetClipboard("")()):
+		return ansi.SetSystemClipboard(reflect.ValueOf(msg).String())
+	}
+	if raw, ok := msg.(tea.RawMsg); ok {
+		return fmt.Sprint(raw.Msg)
+	}
+	return ""
 }
 
 // Repaint draws the whole screen anew: for ctrl+l, after something else has

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/term"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,13 +24,12 @@ type watcher struct {
 	ended   chan struct{} // so has the watcher
 	once    sync.Once
 	force   *time.Timer
-	foreign *term.State // of the shell's, if we end in the background
 	stuck   bool
 }
 
 func (w *watcher) start(ctx context.Context) {
 	w.signals = make(chan os.Signal, 8)
-	signal.Notify(w.signals, unix.SIGTERM, unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGCONT)
+	signal.Notify(w.signals, unix.SIGTERM, unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGCONT, unix.SIGWINCH)
 	if !signal.Ignored(unix.SIGHUP) { // as under nohup
 		signal.Notify(w.signals, unix.SIGHUP)
 	}
@@ -45,10 +43,6 @@ func (w *watcher) finish() {
 	signal.Stop(w.signals)
 	if w.force != nil {
 		w.force.Stop()
-	}
-	if w.foreign != nil {
-		_ = term.Restore(w.t.in.Fd(), w.foreign)
-		signal.Reset(unix.SIGTTOU)
 	}
 }
 
@@ -75,6 +69,8 @@ func (w *watcher) loop(cancelled <-chan struct{}) {
 			w.suspend(true)
 		case <-w.t.drained:
 			w.send(tea.ClearScreen())
+		case <-w.t.resized:
+			w.tellSize()
 		case g := <-w.t.answers:
 			w.tell(g)
 		case <-health.C:
@@ -104,6 +100,10 @@ func (w *watcher) handle(s os.Signal) {
 			return
 		}
 		w.suspend(false)
+	case unix.SIGWINCH:
+		if !lent { // it will be asked for when the terminal is back
+			w.tellSize()
+		}
 	case unix.SIGCONT:
 		if !lent && w.ending.get() == nil { // after a SIGSTOP, which nobody sees coming
 			w.comeBack()
@@ -122,13 +122,14 @@ func (w *watcher) end(s os.Signal) {
 		w.t.Restore()
 		w.t.exit(exitSignal + int(number))
 	})
-	if !w.t.foreground() {
-		// Bubble Tea will set the terminal's state, which is the shell's now.
-		// Without this it would be stopped for that and never end.
-		w.foreign, _ = term.GetState(w.t.in.Fd())
-		signal.Ignore(unix.SIGTTOU)
-	}
 	go w.p.Quit()
+}
+
+// tellSize tells the screen how large it is, and has it painted anew: the
+// terminal may have moved what it shows.
+func (w *watcher) tellSize() {
+	width, height := w.t.size()
+	w.send(tea.WindowSizeMsg{Width: width, Height: height})
 }
 
 // send hands a message to the program without waiting for it.

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"time"
@@ -112,11 +113,11 @@ func (w *watcher) drainSignals(foreground bool) bool {
 
 // regain takes the terminal again and paints everything.
 func (w *watcher) regain(since time.Time) {
-	w.t.take()
-	if err := w.p.RestoreTerminal(); err != nil {
+	if errors.Join(w.t.take(), w.p.RestoreTerminal()) != nil {
 		w.end(unix.SIGHUP) // there is no terminal any more
 		return
 	}
+	w.tellSize()
 	w.send(tea.ResumeMsg{})
 	w.tell(Resumed{After: time.Since(since)})
 }

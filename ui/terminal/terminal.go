@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,6 +73,8 @@ type Terminal struct {
 	restart chan struct{} // ctrl+z was pressed
 	drained chan struct{} // frames were lost and the terminal drains again
 	answers chan Glyphs
+	resized chan struct{} // it may have another size
+	painter *painter      // of the model that runs
 	ward    *ward
 
 	lent    atomic.Bool // to a child process that uses the terminal
@@ -89,7 +92,7 @@ func Open(c Config) (*Terminal, error) {
 	t := &Terminal{
 		env: c.Env, crash: c.CrashFile, stderr: c.Stderr, exit: c.Exit,
 		hungUp: make(chan struct{}), restart: make(chan struct{}, 1), drained: make(chan struct{}, 1),
-		answers: make(chan Glyphs, 1), away: true,
+		answers: make(chan Glyphs, 1), resized: make(chan struct{}, 1), away: true,
 	}
 	if t.env == nil {
 		t.env = os.Environ()
@@ -203,20 +206,61 @@ func (t *Terminal) told() {
 	}
 }
 
-// take begins to use the terminal, again or for the first time.
-func (t *Terminal) take() {
+// take begins to use the terminal, again or for the first time: raw mode, and
+// the next frame is the first one.
+func (t *Terminal) take() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.away {
-		t.out.unseal()
-		t.in.reset()
-	}
-	t.away = false
 	if now, err := term.GetState(t.in.Fd()); err == nil {
 		t.saved = now
 	}
+	t.away = false
 	t.ward.take(t.saved)
-	_, _ = t.out.Write([]byte(pushTitle))
+	if _, err := term.MakeRaw(t.in.Fd()); err != nil {
+		return fmt.Errorf("setting the terminal %s to raw mode: %w", t.in.Name(), err)
+	}
+	width, height := t.size()
+	t.painter.begin(width, height, func() {
+		t.out.unseal()
+		t.in.reset()
+		_, _ = t.out.Write([]byte(pushTitle))
+	})
+	return nil
+}
+
+// The size of a terminal that does not tell, and the largest that is believed:
+// every cell of it is kept in memory.
+const (
+	usualWidth, usualHeight = 80, 24
+	maxSide, maxCells       = 4096, 1 << 20
+)
+
+// size is the size of the screen in cells.
+func (t *Terminal) size() (width, height int) {
+	width, height, err := term.GetSize(t.out.Fd())
+	if err != nil || width > maxSide || height > maxSide || width*height > maxCells {
+		width, height = 0, 0
+	}
+	return side(width, lookup(t.env, "COLUMNS"), usualWidth), side(height, lookup(t.env, "LINES"), usualHeight)
+}
+
+// side is one side as the terminal tells it, else the environment.
+func side(told int, named string, usual int) int {
+	if told > 0 {
+		return told
+	}
+	if n, err := strconv.Atoi(named); err == nil && n > 0 && n <= maxSide/4 {
+		return n
+	}
+	return usual
+}
+
+// askSize lets the screen learn the size again.
+func (t *Terminal) askSize() {
+	select {
+	case t.resized <- struct{}{}:
+	default:
+	}
 }
 
 // foreground reports whether the terminal is ours to change. One that is not
@@ -232,6 +276,7 @@ func (t *Terminal) Close() {
 	t.Restore()
 	t.ward.end()
 	t.out.shut()
+	t.in.shut()
 	t.closeOpened()
 }
 
