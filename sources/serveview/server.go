@@ -400,4 +400,3 @@ func (s *Server) dump(w http.ResponseWriter, r *http.Request) error {
 	_, _ = io.Copy(w, f) // who asked is gone
 	return nil
 }
-
