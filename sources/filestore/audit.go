@@ -1,0 +1,144 @@
+package filestore
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// maxAuditLine bounds one line. Evidence beyond it is not kept.
+const maxAuditLine = 1 << 20
+
+// How long a line without an end is looked at before it counts as cut off.
+const (
+	tornPause = 20 * time.Millisecond
+	tornTries = 50
+)
+
+// Audit is the append-only trail of who did what: JSON lines in a file that any
+// number of processes write to. A line is one write at the end of the file, so
+// that lines of two processes never mix, and one that a full disk cut off does
+// not spoil the next.
+type Audit struct {
+	path string
+
+	mu    sync.Mutex
+	file  *os.File
+	doubt bool // the last line may have no end
+}
+
+// OpenAudit opens the trail at path, and makes it if there is none: 0600, in a
+// directory of mode 0700, never through a symbolic link.
+func OpenAudit(path string) (*Audit, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := privateDir(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	a := &Audit{path: path}
+	if err := a.open(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *Audit) open() error {
+	file, err := openPrivate(a.path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
+	if err != nil {
+		return fmt.Errorf("the audit file cannot be opened: %w", err)
+	}
+	a.file, a.doubt = file, true
+	return nil
+}
+
+// Path is where the trail is.
+func (a *Audit) Path() string { return a.path }
+
+// Write appends entry as one line of JSON. It is with the system when Write
+// returns, though perhaps not yet on the disk. An error says that it may be
+// missing.
+func (a *Audit) Write(entry any) error {
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line) // ends with a line feed, and writes none within
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(entry); err != nil {
+		return fmt.Errorf("%s cannot take the entry: %w", a.path, err)
+	}
+	if line.Len() > maxAuditLine {
+		return fmt.Errorf("%s cannot take an entry of %d bytes; %d is the most", a.path, line.Len(), maxAuditLine)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.file == nil {
+		return fmt.Errorf("%s is closed: %w", a.path, os.ErrClosed)
+	}
+	if err := a.follow(); err != nil {
+		return err
+	}
+	text := line.Bytes()
+	if a.doubt && a.torn() {
+		text = append([]byte{'\n'}, text...)
+	}
+	_, err := a.file.Write(text)
+	a.doubt = err != nil
+	if err != nil {
+		return fmt.Errorf("%s: the entry may be missing: %w", a.path, sayFull(err))
+	}
+	return nil
+}
+
+// follow opens the trail anew if somebody moved it away, as log rotation does.
+func (a *Audit) follow() error {
+	ours, err := a.file.Stat()
+	if err != nil {
+		return err
+	}
+	if there, err := os.Lstat(a.path); err == nil && os.SameFile(ours, there) {
+		return nil
+	}
+	old := a.file
+	if err := a.open(); err != nil {
+		a.file = old
+		return err
+	}
+	return old.Close()
+}
+
+// torn reports whether the last line has no end, because its writer was cut
+// off. One that is being written right now may look so for a moment.
+func (a *Audit) torn() bool {
+	for tries, size := 0, int64(-1); ; tries++ {
+		info, err := a.file.Stat()
+		if err != nil || info.Size() == 0 {
+			return false
+		}
+		var last [1]byte
+		if _, err := a.file.ReadAt(last[:], info.Size()-1); err != nil || last[0] == '\n' {
+			return false
+		}
+		if info.Size() == size || tries == tornTries {
+			return true
+		}
+		size = info.Size()
+		time.Sleep(tornPause)
+	}
+}
+
+// Close syncs the trail to the disk and closes it.
+func (a *Audit) Close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.file == nil {
+		return nil
+	}
+	err := errors.Join(a.file.Sync(), a.file.Close())
+	a.file = nil
+	return err
+}
