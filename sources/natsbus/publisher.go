@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -33,13 +32,8 @@ type Publisher struct {
 	box  *mailbox
 	log  *slog.Logger
 
-	conn  atomic.Pointer[conn] // nil: none
-	state sync.Mutex
-	ready chan struct{} // closed while there is a connection
-
-	life sync.Mutex
-	quit chan struct{}
-	done chan struct{}
+	door *door
+	life life
 }
 
 // OpenPublisher makes a Publisher. Like Open it checks the options and leaves
@@ -54,7 +48,7 @@ func OpenPublisher(o Options, clock watchdog.Clock, log *slog.Logger) (*Publishe
 		return nil, err
 	}
 	log = orDiscard(log)
-	pub := &Publisher{box: newMailbox(), log: log, ready: make(chan struct{}), quit: make(chan struct{})}
+	pub := &Publisher{box: newMailbox(), log: log, door: newDoor()}
 	pub.link = newLink(p, monoOf(clock), log, pub, "publishing", func(watchdog.LinkChanged) {})
 	return pub, nil
 }
@@ -62,45 +56,23 @@ func OpenPublisher(o Options, clock watchdog.Clock, log *slog.Logger) (*Publishe
 // Run connects, sends, and returns nil when ctx ends or Close is called. It may
 // be called once.
 func (p *Publisher) Run(ctx context.Context) error {
-	p.life.Lock()
-	if p.done != nil {
-		p.life.Unlock()
-		return errors.New("natsbus: Run was called twice on one Publisher")
+	ctx, finish, err := p.life.begin(ctx)
+	if err != nil {
+		return err
 	}
-	done := make(chan struct{})
-	p.done = done
-	p.life.Unlock()
-	defer close(done)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	defer finish()
 	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() {
-		select {
-		case <-p.quit:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
 	wg.Go(func() { p.send(ctx) })
 	p.link.run(ctx)
+	wg.Wait()
 	return nil
 }
 
 // Close ends Run and waits for it. What was published with PublishNow has left;
 // what only stood in a slot may not have.
 func (p *Publisher) Close() {
-	p.life.Lock()
-	select {
-	case <-p.quit:
-	default:
-		close(p.quit)
-	}
-	done := p.done
-	p.life.Unlock()
-	if done != nil {
-		<-done
-	}
+	p.door.lock()
+	p.life.end()
 }
 
 // PublishBeat puts an encoded beat into the slot of its session and returns at
@@ -177,7 +149,7 @@ func (p *Publisher) sendOne(id watchdog.ID, payload []byte) {
 		subject = wire.LivenessSubject(id)
 	}
 	err := nats.ErrConnectionClosed
-	if c := p.conn.Load(); c != nil {
+	if c := p.door.now(); c != nil {
 		err = c.nc.Publish(subject, payload)
 	}
 	if id == "" {
@@ -193,9 +165,9 @@ func (p *Publisher) sendOne(id watchdog.ID, payload []byte) {
 }
 
 func (p *Publisher) publishNow(ctx context.Context, subject string, payload []byte) error {
-	c, err := p.await(ctx)
+	c, err := p.door.await(ctx, p.link)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; nothing was sent", err)
 	}
 	before := c.nc.LastError()
 	if err := c.nc.Publish(subject, payload); err != nil {
@@ -213,38 +185,11 @@ func (p *Publisher) publishNow(ctx context.Context, subject string, payload []by
 	return nil
 }
 
-// await gives the connection, once there is one.
-func (p *Publisher) await(ctx context.Context) (*conn, error) {
-	for {
-		if c := p.conn.Load(); c != nil {
-			return c, nil
-		}
-		p.state.Lock()
-		ready := p.ready
-		p.state.Unlock()
-		select {
-		case <-ready:
-		case <-p.quit:
-			return nil, errors.New("the publisher is closed; nothing was sent")
-		case <-ctx.Done():
-			l := p.Link()
-			why := l.Detail
-			if why == "" {
-				why = "not connected yet"
-			}
-			return nil, fmt.Errorf("%s: %s; nothing was sent", l.Address, why)
-		}
-	}
-}
-
 func (p *Publisher) up(*conn) error { return nil }
 
 func (p *Publisher) proved(c *conn) {
-	p.conn.Store(c)
+	p.door.open(c)
 	p.box.setOpen(true)
-	p.state.Lock()
-	close(p.ready)
-	p.state.Unlock()
 }
 
 func (p *Publisher) answered(time.Duration, time.Duration) {}
@@ -266,10 +211,5 @@ func (p *Publisher) retried(context.Context, *conn) error { return nil }
 
 func (p *Publisher) down() {
 	p.box.setOpen(false)
-	if p.conn.Swap(nil) == nil {
-		return // it was never proved
-	}
-	p.state.Lock()
-	p.ready = make(chan struct{})
-	p.state.Unlock()
+	p.door.shut()
 }

@@ -1,0 +1,295 @@
+package natsbus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/sessionwatch/sessionwatch/internal/netreason"
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// askWithin bounds one question to the server. It is longer than a synced write
+// takes and shorter than a connection is kept that does not answer.
+const askWithin = 5 * time.Second
+
+// Errors of JetStream that are answers to us.
+const (
+	faultNoMessage     = 10037
+	faultNotForAccount = 10039
+	faultNameInUse     = 10058
+	faultNoStream      = 10059
+	faultWrongSequence = 10071
+	faultNotEnabled    = 10076
+	faultSubjectFull   = 10077
+)
+
+// ErrNoJetStream says that the server keeps nothing, so that it can be neither
+// a ledger nor hold an authority marker.
+var ErrNoJetStream = errors.New("the NATS server has no JetStream for this user; enable it (jetstream {} in its configuration), or set ledger: redis or file")
+
+// fault is an error that JetStream answers with.
+type fault struct {
+	Number int    `json:"err_code"`
+	Text   string `json:"description"`
+}
+
+func (f *fault) Error() string { return netreason.Short(f.Text) }
+
+func isFault(err error, number int) bool {
+	var f *fault
+	return errors.As(err, &f) && f.Number == number
+}
+
+// deniedError says that the user may not do what was asked: nothing was done.
+type deniedError struct{ what string }
+
+func (d *deniedError) Error() string {
+	return "this NATS user may not " + d.what + "; ask the server's operator for the permission"
+}
+
+// jetStream asks the JetStream of a server through a connection of its own. It
+// speaks its API directly: what decides must be read from the leader, and its
+// errors must be told apart by number. It is the tenant of its link.
+type jetStream struct {
+	link *link
+	door *door
+	life life
+	log  *slog.Logger
+	mono func() time.Duration
+	plan *plan
+
+	mu     sync.Mutex
+	denied map[string]time.Duration // what the server refuses, and when it said so
+	denial chan struct{}            // closed when something new is refused
+}
+
+func newJetStream(o Options, about string, clock watchdog.Clock, log *slog.Logger) (*jetStream, error) {
+	p, err := o.plan()
+	if err != nil {
+		return nil, err
+	}
+	j := &jetStream{
+		door: newDoor(), log: orDiscard(log), mono: monoOf(clock), plan: p,
+		denied: map[string]time.Duration{}, denial: make(chan struct{}),
+	}
+	j.link = newLink(p, j.mono, j.log, j, about, func(watchdog.LinkChanged) {})
+	return j, nil
+}
+
+func (j *jetStream) run(ctx context.Context) error {
+	ctx, finish, err := j.life.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer finish()
+	j.link.run(ctx)
+	return nil
+}
+
+func (j *jetStream) close() {
+	j.door.lock()
+	j.life.end()
+}
+
+func (j *jetStream) up(*conn) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	clear(j.denied)
+	return nil
+}
+
+func (j *jetStream) proved(c *conn)                        { j.door.open(c) }
+func (j *jetStream) down()                                 { j.door.shut() }
+func (j *jetStream) answered(time.Duration, time.Duration) {}
+func (j *jetStream) tick(context.Context, *conn) error     { return nil }
+func (j *jetStream) retried(context.Context, *conn) error  { return nil }
+func (j *jetStream) troubled(_ *conn, err error) error {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		j.log.Warn("the NATS server complains", "error", netreason.Short(err.Error()))
+		return nil
+	}
+	what := deniedWhat(err)
+	j.mu.Lock()
+	_, known := j.denied[what]
+	j.denied[what] = j.mono()
+	close(j.denial)
+	j.denial = make(chan struct{})
+	j.mu.Unlock()
+	if !known {
+		j.log.Warn("the NATS server refuses something", "what", what)
+	}
+	return nil
+}
+
+// deniedWhat puts a permission error into words that deniedError can end.
+func deniedWhat(err error) string {
+	text := err.Error()
+	_, subject, _ := strings.Cut(text, `"`)
+	subject, _, _ = strings.Cut(subject, `"`)
+	if isSubscriptionDenied(err) {
+		if strings.HasPrefix(strings.ToUpper(subject), "_INBOX.") {
+			return mayNotHear
+		}
+		return "subscribe to " + subject
+	}
+	return "publish to " + subject
+}
+
+const mayNotHear = "subscribe to _INBOX.>, where answers come"
+
+// refused says whether the server refused this lately, and what to wait on for
+// its next refusal.
+func (j *jetStream) refused(what ...string) (error, <-chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, w := range what {
+		for said, at := range j.denied {
+			if strings.EqualFold(said, w) && j.mono()-at < subscribeAgain {
+				return &deniedError{w}, j.denial
+			}
+		}
+	}
+	return nil, j.denial
+}
+
+// request sends a message and waits for the answer, until ctx ends or for
+// askWithin. It runs the client library on a goroutine of its own, for that
+// holds its lock while a socket is full.
+func (j *jetStream) request(ctx context.Context, c *conn, m *nats.Msg) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	what := "publish to " + m.Subject
+	err, denial := j.refused(what, mayNotHear)
+	if err != nil {
+		return nil, err
+	}
+	type answer struct {
+		m   *nats.Msg
+		err error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		m, err := c.nc.RequestMsgWithContext(ctx, m)
+		answered <- answer{m, err}
+	}()
+	for {
+		select {
+		case a := <-answered:
+			return a.m, a.err
+		case <-denial:
+			if err, denial = j.refused(what, mayNotHear); err != nil {
+				return nil, err
+			}
+		case <-j.door.quit:
+			return nil, errClosed
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// api puts a question to the API of JetStream. A fault that it answers is the
+// error; ErrNoJetStream says that nobody answers such questions.
+func (j *jetStream) api(ctx context.Context, c *conn, question string, in, out any) error {
+	payload, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	m, err := j.request(ctx, c, &nats.Msg{Subject: "$JS.API." + question, Data: payload})
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return ErrNoJetStream
+	case err != nil:
+		return err
+	}
+	var failed struct {
+		Error *fault `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &failed); err != nil {
+		return fmt.Errorf("the answer to %s is no JSON: %s", question, netreason.Short(err.Error()))
+	}
+	if f := failed.Error; f != nil {
+		if f.Number == faultNotEnabled || f.Number == faultNotForAccount {
+			return ErrNoJetStream
+		}
+		return f
+	}
+	return json.Unmarshal(m.Data, out)
+}
+
+// stored is a message as a stream keeps it.
+type stored struct {
+	Subject  string `json:"subject"`
+	Sequence uint64 `json:"seq"`
+	Header   []byte `json:"hdrs"`
+	Data     []byte `json:"data"`
+}
+
+// sought names one message of a stream.
+type sought struct {
+	Sequence uint64 `json:"seq,omitempty"`
+	Last     string `json:"last_by_subj,omitempty"`
+	Next     string `json:"next_by_subj,omitempty"` // from Sequence on
+}
+
+// message reads one message from the leader of a stream, which is where
+// decisions are made; a direct read may come from a replica that is behind.
+func (j *jetStream) message(ctx context.Context, c *conn, stream string, which sought) (m stored, found bool, err error) {
+	var out struct {
+		Message stored `json:"message"`
+	}
+	err = j.api(ctx, c, "STREAM.MSG.GET."+stream, which, &out)
+	if isFault(err, faultNoMessage) {
+		return stored{}, false, nil
+	}
+	return out.Message, err == nil, err
+}
+
+// store publishes to a stream and gives the sequence at which it stands. Any
+// error that is no fault, and most that are, leave open whether it does.
+func (j *jetStream) store(ctx context.Context, c *conn, stream, subject string, payload []byte, header nats.Header) (uint64, error) {
+	if header == nil {
+		header = nats.Header{}
+	}
+	// A stream of another name over this subject must not take it.
+	header.Set(nats.ExpectedStreamHdr, stream)
+	m, err := j.request(ctx, c, &nats.Msg{Subject: subject, Header: header, Data: payload})
+	if errors.Is(err, nats.ErrNoResponders) {
+		return 0, errNoStream
+	}
+	if err != nil {
+		return 0, err
+	}
+	var ack struct {
+		Stream    string `json:"stream"`
+		Sequence  uint64 `json:"seq"`
+		Duplicate bool   `json:"duplicate"`
+		Error     *fault `json:"error"`
+	}
+	switch err := json.Unmarshal(m.Data, &ack); {
+	case err != nil:
+		return 0, errors.New("the server's answer to a write cannot be read")
+	case ack.Error != nil:
+		return 0, ack.Error
+	case ack.Stream != stream || ack.Sequence == 0 || ack.Duplicate:
+		return 0, fmt.Errorf("something else than stream %s answered a write", stream)
+	}
+	return ack.Sequence, nil
+}
+
+// errNoStream says that a write went to nobody: nothing was stored.
+var errNoStream = errors.New("no stream takes it")
+
+// lastSequence is the condition of a write that replaces what stands at seq; 0:
+// that there is nothing.
+func lastSequence(seq uint64) nats.Header {
+	return nats.Header{nats.ExpectedLastSubjSeqHdr: {fmt.Sprint(seq)}}
+}
