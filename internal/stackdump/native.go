@@ -1,0 +1,169 @@
+package stackdump
+
+import (
+	"slices"
+	"strings"
+)
+
+// nativeCode tells whose code a compiled function is. Tools show symbols of the
+// C library, of language runtimes and of the program alike, often without the
+// library that they stand in.
+func nativeCode(function, place string) Code {
+	for _, part := range []string{"/libc.so", "/libc-", "/libc.musl", "/libpthread", "/ld-linux", "/ld-musl", "/libstdc++", "/libgcc_s", "/libpython", "sysdeps/", "/rustc/", "/library/std/", "/library/core/"} {
+		if strings.Contains(place, part) {
+			return Standard
+		}
+	}
+	if strings.HasPrefix(place, "./") && strings.Contains(place, "/") && place != "./" {
+		for _, dir := range []string{"./nptl/", "./csu/", "./io/", "./misc/", "./socket/", "./stdlib/", "./signal/", "./time/", "./malloc/", "./posix/"} {
+			if strings.HasPrefix(place, dir) {
+				return Standard
+			}
+		}
+	}
+	if systemCall(function) {
+		return Standard
+	}
+	for _, p := range nativePrefixes() {
+		if strings.HasPrefix(function, p) {
+			return Standard
+		}
+	}
+	if strings.HasPrefix(function, "<") && (strings.Contains(function, " as core::") || strings.Contains(function, " as std::") || strings.HasPrefix(function, "<signal handler")) {
+		return Standard
+	}
+	return User
+}
+
+// nativePrefixes are how functions of the C library and of runtimes begin.
+func nativePrefixes() []string {
+	return []string{
+		"__", "_dl_", "_IO_", "pthread_", "lll_", "futex_", "do_futex", "sem_", "start_thread", "_start", "clone", "gsignal", "0x",
+		"std::", "core::", "alloc::", "<core::", "<alloc::", "<std::",
+		"_Py", "Py", "_run_main", "cfunction_", "cfunction", "method_vectorcall", "vectorcall_", "thread_run", "pythread_wrapper", "run_mod", "run_eval_code",
+		"builtin_", "lock_PyThread", "acquire_timed", "rlock_acquire", "task_step", "TaskStep", "TaskWakeup", "context_run", "gen_send", "gen_iternext", "slot_tp_", "type_call", "object_vacall", "pymain_", "bytes_method", "partial_vectorcall", "function_code_",
+		"v8::", "Builtins_", "uv__", "uv_run", "uv_cond_", "uv_thread_", "uv_sem_", "node::SpinEventLoop", "node::Start", "node::LoadEnvironment", "node::NodeMainInstance", "node::InternalMakeCallback", "node::InternalCallbackScope", "node::MakeCallback", "node::PlatformWorkerThread", "node::WorkerThreadsTaskRunner", "node::TaskQueue", "node::worker::Worker::Run", "node::worker::Worker::StartThread", "node::inspector::", "node::Environment::RunTimers", "node::SignalInspector", "StartIoThreadMain", "node::(anonymous namespace)::PlatformWorkerThread", "node::StartIoThread",
+		"runtime.", "rb_", "vm_", "ruby_", "thread_start_func", "thread_do_start", "thread_join", "native_sleep", "JVM_", "JavaThread::", "JavaMain", "Unsafe_Park", "Parker::", "os::", "Thread::", "CompileBroker::", "GangWorker::", "WorkerThread::", "ConcurrentGCThread::", "VMThread::", "WatcherThread::",
+	}
+}
+
+// systemCall reports a function that is the name of a call into the system, or
+// of one of the C library that waits.
+func systemCall(function string) bool {
+	switch function {
+	case "syscall", "poll", "ppoll", "select", "pselect", "epoll_wait", "epoll_pwait", "read", "write", "readv", "writev", "pread", "pwrite", "recv", "recvfrom", "recvmsg", "send", "sendto", "sendmsg",
+		"accept", "accept4", "connect", "nanosleep", "clock_nanosleep", "sleep", "usleep", "pause", "sigsuspend", "sigwait", "sigtimedwait", "sigwaitinfo", "wait4", "waitpid", "waitid", "fsync", "fdatasync", "open", "openat", "close",
+		"ioctl", "flock", "fcntl", "raise", "abort", "kill", "tgkill", "mmap", "munmap", "futex", "getrandom", "sched_yield", "io_getevents", "msgrcv", "semop", "exit", "??":
+		return true
+	}
+	return false
+}
+
+// polls reports a frame that waits for events, as a loop does when it is idle.
+func polls(function string) bool {
+	name := strings.Trim(function, "_")
+	name = strings.TrimPrefix(name, "GI___")
+	return slices.Contains([]string{"epoll_wait", "epoll_pwait", "poll", "ppoll", "select", "pselect", "kevent"}, name)
+}
+
+// withoutArguments cuts the parameters off a name of C++.
+func withoutArguments(name string) string {
+	depth := 0
+	for i := range len(name) {
+		switch name[i] {
+		case '<':
+			if !strings.HasSuffix(name[:i], "operator") {
+				depth++
+			}
+		case '>':
+			if depth > 0 && (i == 0 || name[i-1] != '-') {
+				depth--
+			}
+		case '(':
+			rest := name[i:]
+			if depth == 0 && i > 0 && !strings.HasPrefix(rest, "(anonymous ") && !(strings.HasPrefix(rest, "()") && strings.HasSuffix(name[:i], "operator")) {
+				return strings.TrimSpace(name[:i])
+			}
+		}
+	}
+	return name
+}
+
+// demangle turns a symbol of Rust or a nested one of C++ into a path. Types and
+// parameters, which the path does not need, are left out.
+func demangle(symbol string) string {
+	switch {
+	case strings.HasPrefix(symbol, "_ZN"):
+		if path := nested(symbol[3:]); path != "" {
+			return path
+		}
+	case strings.HasPrefix(symbol, "_R") && len(symbol) > 3:
+		if path := rustPath(symbol[2:]); path != "" {
+			return path
+		}
+	}
+	return symbol
+}
+
+// nested reads the names of `5agent8dispatch17h9f4bc534838a13c1E`, of which the
+// last one is a hash in Rust.
+func nested(s string) string {
+	var names []string
+	s = strings.TrimLeft(s, "KVr")
+	for s != "" && s[0] != 'E' {
+		n, rest, ok := number(s)
+		if !ok || n == 0 || n > len(rest) {
+			if s[0] == 'C' || s[0] == 'D' || s[0] == 'I' || s[0] == 'S' || s[0] == 'L' { // constructors, templates
+				break
+			}
+			return ""
+		}
+		names = append(names, rest[:n])
+		s = rest[n:]
+	}
+	if k := len(names) - 1; k > 0 && len(names[k]) == 17 && names[k][0] == 'h' && hexDigits(names[k][1:]) == 16 {
+		names = names[:k]
+		for i := range names {
+			names[i] = rustName(names[i])
+		}
+	}
+	return strings.Join(names, "::")
+}
+
+// rustName undoes the spelling of signs in the older mangling of Rust.
+func rustName(name string) string {
+	if strings.HasPrefix(name, "_$") {
+		name = name[1:]
+	}
+	return strings.NewReplacer("$LT$", "<", "$GT$", ">", "$LP$", "(", "$RP$", ")", "$RF$", "&", "$BP$", "*", "$C$", ",",
+		"$u7b$", "{", "$u7d$", "}", "$u20$", " ", "$u5b$", "[", "$u5d$", "]", "$u27$", "'", "$u3b$", ";", "$u2b$", "+", "$u22$", `"`, "..", "::").Replace(name)
+}
+
+// rustPath reads the names of the newer mangling of Rust, in their order.
+func rustPath(s string) string {
+	var names []string
+	for i := 0; i < len(s); {
+		switch c := s[i]; {
+		case (c == 's' || c == 'B' || c == 'C' && i+1 < len(s) && s[i+1] == 's') && strings.IndexByte(s[i:], '_') > 0:
+			if c == 'C' {
+				i++
+				continue
+			}
+			i += strings.IndexByte(s[i:], '_') + 1 // a disambiguator, or a reference to what was said
+		case c >= '1' && c <= '9':
+			n, rest, ok := number(s[i:])
+			if !ok {
+				return ""
+			}
+			rest = strings.TrimPrefix(rest, "_")
+			if n > len(rest) {
+				return ""
+			}
+			names = append(names, rest[:n])
+			i = len(s) - len(rest) + n
+		default:
+			i++
+		}
+	}
+	return strings.Join(names, "::")
+}
