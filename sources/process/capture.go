@@ -296,7 +296,7 @@ func (c *capturing) again(ctx context.Context) {
 		}
 		c.try(ctx, c.kernelRung(), sample)
 		for _, r := range rungs {
-			if r.method != method {
+			if r.method != method || method == methodFile { // what stands in a file stands there still
 				continue
 			}
 			if why := r.skip(); why != "" {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
@@ -317,7 +318,7 @@ func TestCaptureAfterExit(t *testing.T) {
 		{"output", nil, "output", "file: dump.mode names no file"},
 		{"file from its offset", fileMode(file, int64(len(old))), "file", "output: the dump file has it"},
 		{"file that was made anew", fileMode(file, 1<<40), "file", ""},
-		{"file with nothing new", fileMode(file, 1<<20), "file", ""},
+		{"file with nothing new", fileMode(file, size(t, file)), "output", "file: nothing was appended"},
 		{"no file", fileMode(file+".none", 0), "output", "no such file"},
 		{"symlink", fileMode(link, 0), "output", "file: the dump file cannot be read"},
 		{"pipe", fileMode(pipe, 0), "output", "is no file"},
@@ -353,6 +354,59 @@ func TestCaptureAfterExit(t *testing.T) {
 			t.Errorf("by %q: %q; steps:\n%s", got.Method, got.Text, describeSteps(got))
 		}
 	})
+}
+
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// TestCaptureOfDumpsOfAnyKind: a program may answer a signal in its own words,
+// into its output or a file.
+func TestCaptureOfDumpsOfAnyKind(t *testing.T) {
+	python := sourcetest.RealBinary(t, "python3")
+	file := filepath.Join(t.TempDir(), "stacks.txt")
+	for _, c := range []struct {
+		name, program, shows string
+		mode                 config.DumpMode
+		method               string
+	}{
+		{"its own words", "signal.signal(signal.SIGUSR2, lambda *_: print('state: waiting for', 'godot', flush=True))", "state: waiting for godot",
+			config.DumpMode{Kind: config.DumpSignal, Signal: syscall.SIGUSR2}, "SIGUSR2"},
+		{"print_stack", "signal.signal(signal.SIGUSR2, lambda s, f: traceback.print_stack(f))", "in wait_for_ever",
+			config.DumpMode{Kind: config.DumpSignal, Signal: syscall.SIGUSR2}, "SIGUSR2"},
+		{"into a file", "faulthandler.register(signal.SIGUSR1, file=open(sys.argv[1], 'a'))", "in wait_for_ever",
+			config.DumpMode{Kind: config.DumpFile, File: file}, "SIGUSR1"},
+		{"into a file, by itself", "faulthandler.dump_traceback(file=open(sys.argv[1], 'a'))", "in <module>",
+			config.DumpMode{Kind: config.DumpFile, File: file + ".own"}, "file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			source := filepath.Join(t.TempDir(), "own.py")
+			text := "import faulthandler, signal, sys, time, traceback\n" + c.program + `
+def wait_for_ever():
+    while True: time.sleep(60)
+print("ready", flush=True)
+wait_for_ever()
+`
+			if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			a := startAgent(t, "ready", python, source, firstOf(c.mode.File, file))
+			settle(t, a)
+			before := a.tree(t)
+			got := NewLadder(LadderOptions{}).Capture(t.Context(), a.want(func(w *CaptureWant) {
+				w.Dump.Mode, w.Dump.Native, w.Dump.Timeout = c.mode, config.NativeNever, time.Second
+			}))
+			a.alive(t, before)
+			if got.Method != c.method || !strings.Contains(string(got.Text), c.shows) {
+				t.Errorf("by %q, want %q with %q; steps:\n%s%.1000s", got.Method, c.method, c.shows, describeSteps(got), got.Text)
+			}
+		})
+	}
 }
 
 // TestCaptureModes: what the settings name is done, and nothing else of the
@@ -566,7 +620,7 @@ func TestCaptureWakesWhatATracerLeftStopped(t *testing.T) {
 	settle(t, a)
 	before := a.tree(t)
 	tool := filepath.Join(t.TempDir(), "eu-stack")
-	if err := os.WriteFile(tool, []byte("#!/bin/sh\nkill -STOP $3\nsleep 3600\n"), 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(tool, []byte("#!/bin/sh\nfor pid; do :; done\nkill -STOP $pid\nsleep 3600\n"), 0o700); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
 	got := NewLadder(LadderOptions{Tool: func(name string) (string, error) {
@@ -612,4 +666,40 @@ func TestCaptureDescribes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCaptureAfterExitWaitsForThePipe: the end of a program is known before the
+// last of its output has come.
+func TestCaptureAfterExitWaitsForThePipe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &heard{}
+		go func() {
+			for _, line := range []string{"panic: wedged\n", "\n", "goroutine 1 [running]:\n", "main.main()\n", "\t/srv/main.go:5 +0x1\n", "exit status 2\n"} {
+				time.Sleep(outputSettle / 2)
+				_, _ = io.WriteString(out, line)
+			}
+		}()
+		got := NewLadder(LadderOptions{}).Capture(t.Context(), CaptureWant{ID: "a", Exited: true, Output: out})
+		if !strings.HasPrefix(string(got.Text), "panic: wedged\n") || !strings.Contains(string(got.Text), "exit status 2\n") {
+			t.Errorf("%q; steps:\n%s", got.Text, describeSteps(got))
+		}
+	})
+}
+
+// TestCaptureTakesTurns: when a fleet stalls at once, the machine is not given to
+// tools, and one that gets no turn says so.
+func TestCaptureTakesTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ladder := NewLadder(LadderOptions{Busy: 1})
+		ladder.busy <- struct{}{}
+		began := time.Now()
+		got := ladder.Capture(t.Context(), CaptureWant{ID: "a", Exited: true})
+		if took := time.Since(began); took != 20*time.Second || !strings.Contains(describeSteps(got), "all the time there was") {
+			t.Errorf("after %s:\n%s", took, describeSteps(got))
+		}
+		<-ladder.busy
+		if got := ladder.Capture(t.Context(), CaptureWant{ID: "a", Exited: true}); stepOf(t, got, "output").Detail != "its output is not kept" {
+			t.Errorf("its turn was not given back:\n%s", describeSteps(got))
+		}
+	})
 }

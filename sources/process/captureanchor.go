@@ -9,7 +9,7 @@ import (
 // where it begins; what it says is for a reader of dumps.
 var anchors = regexp.MustCompile(`^(?:` +
 	`(?:Current thread|Thread) 0x[0-9a-f]{8,16}(?: \[.*\])? \(most recent call first\):` +
-	`|Stack \(most recent call first\):|Fatal Python error: |Timeout \(\d+:\d\d:\d\d|  File ".*", line \d+ in ` + // Python
+	`|Stack \(most recent call first\):|Fatal Python error: |Timeout \(\d+:\d\d:\d\d|  File ".*", line \d+,? in ` + // Python
 	`|Process \d+: .*|Thread \d+ \((?:idle|active)` + // py-spy
 	`|SIG[A-Z]+: |panic: |fatal error: |goroutine \d+ (?:gp=\S+ )?.*\[|goroutine profile: total ` + // Go
 	`|Full thread dump |WARNING: DATA RACE` +

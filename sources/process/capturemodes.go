@@ -30,7 +30,14 @@ func (c *capturing) runtimeRungs() []rung {
 		return []rung{c.commandRung(mode.Command)}
 	case config.DumpHTTP:
 		return []rung{c.httpRung(mode.URL)}
+	case config.DumpFile:
+		return append(c.offeredRungs(), c.fileRung())
 	}
+	return c.offeredRungs()
+}
+
+// offeredRungs are what the target's runtime offers by itself.
+func (c *capturing) offeredRungs() []rung {
 	switch c.target.runtime {
 	case runtimePython:
 		return []rung{c.signalRung(syscall.SIGUSR1), c.pySpyRung()}

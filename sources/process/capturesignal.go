@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sessionwatch/sessionwatch/internal/config"
 )
 
 const (
@@ -71,6 +73,10 @@ func (c *capturing) listen() (read func() (text []byte, cut bool), err error) {
 	}, nil
 }
 
+// signalNamed reports whether the settings name the signal: what comes after it
+// is then worth keeping whatever it is.
+func (c *capturing) signalNamed() bool { return c.want.Dump.Mode.Kind == config.DumpSignal }
+
 // await waits until a dump has come and is whole. Other output may come with it:
 // it is kept, for it may have torn the dump's lines.
 func (c *capturing) await(ctx context.Context, asked string, read func() ([]byte, bool), limit int64) (taking, error) {
@@ -95,6 +101,10 @@ func (c *capturing) await(ctx context.Context, asked string, read func() ([]byte
 				return taking{text: text, cut: cut || clipped}, nil
 			}
 		}
+		if late && len(bytes.TrimSpace(text)) > 0 && c.signalNamed() {
+			text, clipped := clip(text, limit)
+			return taking{text: text, cut: cut || clipped, note: "no dump of a known kind: all that came after the signal"}, nil
+		}
 		if late {
 			return taking{}, fmt.Errorf("%s brought no dump within %s", asked, time.Since(began).Round(100*time.Millisecond))
 		}
@@ -105,20 +115,33 @@ func (c *capturing) await(ctx context.Context, asked string, read func() ([]byte
 	}
 }
 
+// fileRung takes what the program has dumped by itself since it was started.
+func (c *capturing) fileRung() rung {
+	return rung{
+		method: methodFile, grade: gradeRuntime,
+		skip: func() string {
+			if c.dumpFile() == "" {
+				return "dump.mode names no file"
+			}
+			return ""
+		},
+		take: func(_ context.Context, limit int64) (taking, error) {
+			text, cut, err := readDumpFile(c.dumpFile(), c.want.FileOffset, limit)
+			if err == nil && len(bytes.TrimSpace(text)) == 0 {
+				err = errors.New("nothing was appended to the dump file since the start")
+			}
+			return taking{text: text, cut: cut}, err
+		},
+	}
+}
+
+const methodFile = "file"
+
 // afterExit looks for the dump that a program wrote before it ended by itself.
 func (c *capturing) afterExit(ctx context.Context) {
-	file := rung{method: "file", grade: gradeRuntime, take: func(_ context.Context, limit int64) (taking, error) {
-		text, cut, err := readDumpFile(c.dumpFile(), c.want.FileOffset, limit)
-		if err != nil {
-			return taking{}, err
-		}
-		if dumpStart(text) < 0 {
-			return taking{}, errors.New("nothing that looks like a dump was appended to it since the start")
-		}
-		return taking{text: text, cut: cut}, nil
-	}}
-	if c.dumpFile() == "" {
-		c.skip(file.method, "dump.mode names no file")
+	file := c.fileRung()
+	if why := file.skip(); why != "" {
+		c.skip(file.method, why)
 	} else if c.try(ctx, file, 1) {
 		c.skip("output", "the dump file has it")
 		return
@@ -131,7 +154,19 @@ func (c *capturing) afterExit(ctx context.Context) {
 }
 
 // takeLastOutput finds the last dump in the output of a program that has ended.
-func (c *capturing) takeLastOutput(_ context.Context, limit int64) (taking, error) {
+// What it wrote at the end may still be on its way through the pipe.
+func (c *capturing) takeLastOutput(ctx context.Context, limit int64) (taking, error) {
+	tick := time.NewTicker(outputPoll)
+	defer tick.Stop()
+	for mark, changed := c.want.Output.Mark(), time.Now(); time.Since(changed) < outputSettle && ctx.Err() == nil; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+		if now := c.want.Output.Mark(); now != mark {
+			mark, changed = now, time.Now()
+		}
+	}
 	text := c.want.Output.Since(0)
 	lost := int64(len(text)) < c.want.Output.Mark()
 	start := lastDumpStart(text)

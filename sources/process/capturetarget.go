@@ -43,11 +43,15 @@ type candidate struct {
 
 // chooseTarget finds the process to dump in a tree. A command is often a wrapper
 // (a shell, pyenv, npx) whose descendant does the work, and which one that is
-// changes while it starts: the tree is read anew for each capture. Named, it is
-// the uppermost of that name; else the uppermost that is no wrapper, one with
-// stacks of its own before a native one, the oldest of those.
+// changes while it starts: the tree is read anew for each capture.
 func chooseTarget(tree []processStat, name string) (candidate, error) {
-	all := candidates(tree)
+	return likeliest(candidates(tree), name)
+}
+
+// likeliest chooses among candidates that are ordered by depth and age. Named,
+// it is the uppermost of that name; else the uppermost that is no wrapper, one
+// with stacks of its own before a native one, the oldest of those.
+func likeliest(all []candidate, name string) (candidate, error) {
 	if len(all) == 0 {
 		return candidate{}, fmt.Errorf("every process of the tree has ended")
 	}

@@ -180,7 +180,7 @@ func (c *capturing) pySpyRung() rung {
 // euStackRung is quick, and sees every thread, but no parked goroutine.
 func (c *capturing) euStackRung() rung {
 	return c.traced(c.toolRung("eu-stack", gradeNative, "\n#0 ", func(path, pid string) []string {
-		return []string{path, "-s", "-p", pid}
+		return []string{path, "-v", "-s", "-p", pid} // with libraries, files and lines
 	}))
 }
 

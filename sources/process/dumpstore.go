@@ -179,30 +179,45 @@ func ownDirectory(path string, mkdir func(string, fs.FileMode) error, lstat func
 // writeDump writes the file under a name of its own, so that a reader sees the
 // whole of it or nothing.
 func writeDump(dir *os.Root, h *DumpHeader, text []byte) (name string, err error) {
+	name, err = reserve(dir, h)
+	if err != nil {
+		return "", err
+	}
+	partial := name + ".part"
+	f, err := dir.OpenFile(partial, createNew, 0o600)
+	if err == nil {
+		err = writeHeaderAndText(f, h, text)
+	}
+	if err == nil {
+		err = dir.Rename(partial, name)
+	}
+	if err != nil {
+		_, _ = dir.Remove(partial), dir.Remove(name)
+		return "", err
+	}
+	return name, nil
+}
+
+const createNew = os.O_WRONLY | os.O_CREATE | os.O_EXCL | syscall.O_NOFOLLOW
+
+// reserve finds the name of a capture and holds it with an empty file: other
+// processes may dump within the same millisecond.
+func reserve(dir *os.Root, h *DumpHeader) (name string, err error) {
 	for at := h.At; ; at = at.Add(time.Millisecond) {
 		stamp := at.UTC().Format(dumpStamp)
 		name = stamp + dumpSuffix
-		h.ID = h.SessionID + "@" + stamp
-		partial := name + ".part"
-		if _, err := dir.Lstat(name); err == nil {
-			continue // another process dumped within the same millisecond
-		}
-		f, err := dir.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
-		if errors.Is(err, fs.ErrExist) && at.Sub(h.At) < time.Second {
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		err = writeHeaderAndText(f, h, text)
+		f, err := dir.OpenFile(name, createNew, 0o600)
 		if err == nil {
-			err = dir.Rename(partial, name)
+			if _, taken := dir.Lstat(name + ".part"); taken == nil {
+				err = errors.Join(f.Close(), dir.Remove(name), fs.ErrExist) // left by a crash, or planted
+			} else {
+				h.ID = h.SessionID + "@" + stamp
+				return name, f.Close()
+			}
 		}
-		if err != nil {
-			_ = dir.Remove(partial)
+		if !errors.Is(err, fs.ErrExist) || at.Sub(h.At) > time.Second {
 			return "", err
 		}
-		return name, nil
 	}
 }
 
@@ -247,7 +262,7 @@ func dumpNames(dir *os.Root) []string {
 // List gives the headers of a session's captures, the newest first; of all
 // sessions if id is empty. Files that hold no capture are passed over.
 func (s *DumpStore) List(id watchdog.ID) ([]DumpHeader, error) {
-	root, err := os.OpenRoot(s.dir)
+	root, err := s.open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -276,11 +291,29 @@ func (s *DumpStore) List(id watchdog.ID) ([]DumpHeader, error) {
 	return list, nil
 }
 
-func listDir(root *os.Root, name string) []DumpHeader {
-	if info, err := root.Lstat(name); err != nil || !info.IsDir() {
-		return nil
+// open gives the directory of all sessions, unless something else is in its
+// place.
+func (s *DumpStore) open() (*os.Root, error) {
+	if info, err := os.Lstat(s.dir); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("%s is no directory: move it away", s.dir)
 	}
-	dir, err := root.OpenRoot(name)
+	return os.OpenRoot(s.dir)
+}
+
+// openSession gives the directory of one session.
+func openSession(root *os.Root, name string) (*os.Root, error) {
+	if info, err := root.Lstat(name); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("%s is no directory: move it away", name)
+	}
+	return root.OpenRoot(name)
+}
+
+func listDir(root *os.Root, name string) []DumpHeader {
+	dir, err := openSession(root, name)
 	if err != nil {
 		return nil
 	}
@@ -313,12 +346,17 @@ func (s *DumpStore) Open(dumpID string) (DumpHeader, io.ReadCloser, error) {
 	if _, err := time.Parse(dumpStamp+dumpSuffix, name); err != nil {
 		return DumpHeader{}, nil, ErrNoDump
 	}
-	root, err := os.OpenRoot(filepath.Join(s.dir, sessionDir(watchdog.ID(dumpID[:at]))))
+	root, err := s.open()
 	if err != nil {
 		return DumpHeader{}, nil, notKept(err)
 	}
 	defer func() { _ = root.Close() }()
-	h, body, err := openDump(root, name)
+	dir, err := openSession(root, sessionDir(watchdog.ID(dumpID[:at])))
+	if err != nil {
+		return DumpHeader{}, nil, notKept(err)
+	}
+	defer func() { _ = dir.Close() }()
+	h, body, err := openDump(dir, name)
 	if err != nil {
 		return DumpHeader{}, nil, notKept(err)
 	}
