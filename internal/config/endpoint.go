@@ -230,6 +230,9 @@ func webhook(dst *string) value {
 
 // checkListen accepts host:port, with an empty host for every interface.
 func checkListen(t string) string {
+	if t == None {
+		return ""
+	}
 	_, port, err := net.SplitHostPort(t)
 	if n, e := strconv.Atoi(port); err != nil || e != nil || n < 0 || n > 65535 {
 		return quoted(t) + " is not host:port; give one such as 127.0.0.1:7077"

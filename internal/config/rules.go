@@ -115,7 +115,7 @@ func (s *Settings) sessionRules(i int) []rule {
 // warnings are what is allowed but hardly meant.
 func (s *Settings) warnings() []string {
 	var list []string
-	if !loopback(s.Serve.Listen) && s.Serve.TLS.CertFile == "" {
+	if s.Serve.Listen != None && !loopback(s.Serve.Listen) && s.Serve.TLS.CertFile == "" {
 		list = append(list, fmt.Sprintf(
 			"serve.listen: %s can be reached from other machines without TLS, so tokens pass in the clear; set serve.tls", s.Serve.Listen))
 	}

@@ -246,7 +246,7 @@ type Serve struct {
 
 func (s *Serve) fields() []field {
 	return []field{
-		{"listen", "host:port of registry, health, metrics and view", textLike(&s.Listen, "127.0.0.1:7077", "host:port", checkListen)},
+		{"listen", "host:port of registry, health, metrics and view; - for none", textLike(&s.Listen, "127.0.0.1:7077", "host:port", checkListen)},
 		{"token_file", "a file that holds the bearer token of the view", filePath(&s.TokenFile)},
 		{"tls", "certificate of the server", &block{s.TLS.fields()[1:]}},
 		{"allowed_hosts", "further names that the Host header may hold", texts(&s.AllowedHosts)},

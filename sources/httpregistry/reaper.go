@@ -2,7 +2,6 @@ package httpregistry
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -290,7 +289,7 @@ func (r *Registry) audit(e Entry, rec watchdog.Record, released Release) {
 	if rec.Outcome == watchdog.OutcomeExpired {
 		event = "session.expired"
 	}
-	line, err := json.Marshal(struct {
+	err := r.o.Audit(struct {
 		Event      string              `json:"event"`
 		ID         watchdog.ID         `json:"session_id"`
 		AgentID    *string             `json:"agent_id"`
@@ -302,9 +301,6 @@ func (r *Registry) audit(e Entry, rec watchdog.Record, released Release) {
 		By         string              `json:"by"`
 		Release    *Release            `json:"release"`
 	}{event, rec.ID, orNull(e.AgentID), unixSeconds(rec.At), rec.Generation, unixSeconds(e.LastSeen), e.TTL.Seconds(), rec.Reason, rec.Writer, released.orNil()})
-	if err == nil {
-		err = r.o.Audit(line)
-	}
 	if err != nil {
 		r.o.Logger.Error("an audit line was not written", "session", rec.ID, "error", err)
 	}

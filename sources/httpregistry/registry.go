@@ -67,8 +67,8 @@ type Options struct {
 	ReleaseTimeout time.Duration
 	Writer         string // who settles: "serve@eu1-01/812"
 
-	// Audit takes one line of JSON without its line break. nil: none is kept.
-	Audit func(line []byte) error
+	// Audit appends one entry to the audit file, as a line of JSON. nil: none is kept.
+	Audit func(entry any) error
 	// Alert is told when more is reaped than is normal. nil: nobody is.
 	Alert func(text string)
 	// Cancel delivers the stops that POST /sessions/<id>/cancel asks for. nil:

@@ -46,11 +46,12 @@ func newRig(t testing.TB, change func(*Options)) *rig {
 		t.Fatal(err)
 	}
 	o := Options{Store: r.store, Ends: ends{r}, Sink: r, Watch: r, Clock: r.clock, Token: fleetToken, Writer: "serve@test/1",
-		Audit: func(line []byte) error {
+		Audit: func(entry any) error {
+			line, err := json.Marshal(entry)
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.audit = append(r.audit, string(line))
-			return nil
+			return err
 		},
 		Alert: func(text string) { r.alerts = append(r.alerts, text) }}
 	if change != nil {
