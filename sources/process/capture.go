@@ -12,17 +12,10 @@ import (
 	"github.com/sessionwatch/sessionwatch/internal/termtext"
 )
 
-// DumpFacts is what a reader of dumps says of one.
-type DumpFacts struct {
-	Format  string // empty: no dump
-	Verdict string // empty: none
-	Culprit string // function and place; empty: none
-}
-
 // LadderOptions are the surroundings of a [Ladder].
 type LadderOptions struct {
 	Store    *DumpStore                                     // nil: captures are kept nowhere
-	Describe func(text []byte, loopThread string) DumpFacts // nil: dumps are told by their first lines alone
+	Describe func(text []byte, loopThread string) DumpFacts // nil: internal/stackdump does
 	Tool     func(name string) (path string, err error)     // nil: searched in PATH
 	Log      *slog.Logger                                   // nil: discarded
 	Busy     int                                            // captures at a time; 0: one for each processor, 2 at least
@@ -45,6 +38,9 @@ type Ladder struct {
 func NewLadder(opts LadderOptions) *Ladder {
 	if opts.Tool == nil {
 		opts.Tool = exec.LookPath
+	}
+	if opts.Describe == nil {
+		opts.Describe = describeDump
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -252,7 +248,7 @@ func (c *capturing) try(ctx context.Context, r rung, sample int) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()
-	got, err := r.take(ctx, c.want.Dump.MaxBytes)
+	got, err := c.guarded(ctx, r)
 	step := CaptureStep{Method: r.method, Taken: err == nil, Took: time.Since(began), Detail: got.note}
 	if err != nil {
 		step.Detail = termtext.Clean(joined(err.Error(), got.note))
@@ -272,6 +268,18 @@ func (c *capturing) try(ctx context.Context, r rung, sample int) bool {
 		Method: r.method, Sample: sample, At: began.UTC(), ExitCode: got.exit, Truncated: got.cut,
 	}})
 	return true
+}
+
+// guarded takes a rung. What it reads is hostile, and a fault in reading it must
+// not end the supervisor.
+func (c *capturing) guarded(ctx context.Context, r rung) (got taking, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.ladder.opts.Log.Error("a step of a dump failed by a fault of ours", "session", c.want.ID, "step", r.method, "panic", p)
+			got, err = taking{}, fmt.Errorf("it failed by a fault of ours: %v", p)
+		}
+	}()
+	return r.take(ctx, c.want.Dump.MaxBytes)
 }
 
 // again takes the further samples: the kernel's view and the best living rung,

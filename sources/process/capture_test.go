@@ -40,10 +40,11 @@ func TestCaptureOfRuntimes(t *testing.T) {
 		method  string
 		shows   []string
 		skipped map[string]string // step: part of the reason
+		facts   string            // verdict and culprit; empty: not asked
 	}{
 		{
 			name: "python, blocked coroutine, registered", tool: tool("python3"), args: []string{"@agent.py"},
-			runtime: runtimePython, method: "SIGUSR1", shows: []string{"agent.py", "line 13 in call_tool", "run_forever", "== tid"},
+			runtime: runtimePython, method: "SIGUSR1", shows: []string{"agent.py", "line 13 in call_tool", "run_forever", "== tid"}, facts: "wedged, agent.py:13 call_tool",
 			skipped: map[string]string{"eu-stack": "SIGUSR1 gave a dump", "SIGABRT": "SIGUSR1 gave a dump"},
 		},
 		{
@@ -53,7 +54,7 @@ func TestCaptureOfRuntimes(t *testing.T) {
 		},
 		{
 			name: "python, lock held in C", tool: tool("python3"), args: []string{"@gil.py"},
-			runtime: runtimePython, method: "SIGUSR1", shows: []string{"gil.py", "line 9 in main"},
+			runtime: runtimePython, method: "SIGUSR1", shows: []string{"gil.py", "line 9 in main"}, facts: "wedged, gil.py:9 main",
 		},
 		{
 			name: "python, native too", tool: tool("python3"), args: []string{"@agent.py"}, native: "eu-stack",
@@ -62,15 +63,15 @@ func TestCaptureOfRuntimes(t *testing.T) {
 		},
 		{
 			name: "python below two shells", tool: tool("sh"), args: []string{"-c", "sh -c 'python3 @agent.py; true'; true"},
-			runtime: runtimePython, method: "SIGUSR1", shows: []string{"call_tool"},
+			runtime: runtimePython, method: "SIGUSR1", shows: []string{"call_tool"}, facts: "wedged, agent.py:13 call_tool",
 		},
 		{
 			name: "node, spinning, port allowed", tool: tool("node"), args: []string{"--inspect-port=0", "@agent.js", "cpu"}, want: signalMode(syscall.SIGUSR1),
-			runtime: runtimeNode, method: "inspector", shows: []string{`"functionName": "scanTokens"`, "agent.js"},
+			runtime: runtimeNode, method: "inspector", shows: []string{`"functionName": "scanTokens"`, "agent.js"}, facts: "busy, agent.js:9 scanTokens",
 		},
 		{
 			name: "node, spinning, debugger open", tool: tool("node"), args: []string{"--inspect=127.0.0.1:0", "@agent.js", "cpu"},
-			runtime: runtimeNode, method: "inspector", shows: []string{`"functionName": "scanTokens"`},
+			runtime: runtimeNode, method: "inspector", shows: []string{`"functionName": "scanTokens"`}, facts: "busy, agent.js:9 scanTokens",
 		},
 		{
 			name: "node, spinning, no port", tool: tool("node"), args: []string{"@agent.js", "cpu"}, native: "eu-stack",
@@ -88,16 +89,16 @@ func TestCaptureOfRuntimes(t *testing.T) {
 		},
 		{
 			name: "java, deadlock", tool: tool("java"), args: []string{"@Agent.java"},
-			runtime: runtimeJava, method: "jcmd", shows: []string{"Found one Java-level deadlock", "Agent.dispatch", "cpu="},
+			runtime: runtimeJava, method: "jcmd", shows: []string{"Found one Java-level deadlock", "Agent.dispatch", "cpu="}, facts: "deadlock, Agent.java:13 dispatch, Agent.java:20 flush, Agent.java:26 cross",
 			skipped: map[string]string{"SIGQUIT": "jcmd gave a dump"},
 		},
 		{
 			name: "java, deadlock, by signal", tool: tool("java"), args: []string{"@Agent.java"}, want: signalMode(syscall.SIGQUIT),
-			runtime: runtimeJava, method: "SIGQUIT", shows: []string{"Full thread dump", "Found one Java-level deadlock", "Agent.dispatch"},
+			runtime: runtimeJava, method: "SIGQUIT", shows: []string{"Full thread dump", "Found one Java-level deadlock", "Agent.dispatch"}, facts: "deadlock, Agent.java:13 dispatch, Agent.java:20 flush, Agent.java:26 cross",
 		},
 		{
 			name: "go, stuck dispatcher, pprof", args: []string{"@goagent.go.txt", "pprof", "addr"},
-			runtime: runtimeGo, method: "pprof", shows: []string{"main.(*Dispatcher).loop", "[chan send"},
+			runtime: runtimeGo, method: "pprof", shows: []string{"main.(*Dispatcher).loop", "[chan send"}, facts: "wedged, goagent.go:53 (*Dispatcher).loop",
 		},
 		{
 			name: "go, spinning", args: []string{"@gospin.go.txt"}, native: "eu-stack",
@@ -167,14 +168,26 @@ func TestCaptureOfRuntimes(t *testing.T) {
 			if err != nil || len(list) != 1 || filepath.Ext(got.Path) != dumpSuffix {
 				t.Fatalf("kept %d captures at %q: %v", len(list), got.Path, err)
 			}
-			if h := list[0]; h.Runtime != string(c.runtime) || h.Bytes != int64(len(got.Text)) || *h.Method != c.method {
+			h := list[0]
+			if facts := value(h.Verdict) + ", " + value(h.Culprit); c.facts != "" && facts != c.facts {
+				t.Errorf("it is told as %s, want %s", facts, c.facts)
+			}
+			if h.Runtime != string(c.runtime) || h.Bytes != int64(len(got.Text)) || *h.Method != c.method {
 				t.Errorf("recorded: runtime %s, %d bytes, by %v", h.Runtime, h.Bytes, *h.Method)
 			}
 			if t.Failed() || testing.Verbose() {
-				t.Logf("steps:\n%s%.3000s", describeSteps(got), got.Text)
+				t.Logf("%s: %s, %s; steps:\n%s%.3000s", value(h.Format), value(h.Verdict), value(h.Culprit), describeSteps(got), got.Text)
 			}
 		})
 	}
+}
+
+// value is what a field of a header holds.
+func value(text *string) string {
+	if text == nil {
+		return "null"
+	}
+	return *text
 }
 
 // settle waits until a program has come to where it is stuck: its threads do not

@@ -63,14 +63,16 @@ func (c *capturing) header(got Capture) *DumpHeader {
 	if c.target.pid != 0 {
 		h.Target = termtext.Clean(c.target.label())
 	}
+	if got.Text != nil {
+		facts := c.describe(got.Text)
+		h.Format, h.Verdict, h.Culprit = known(facts.Format), known(facts.Verdict), known(facts.Culprit)
+	}
 	if n := uint64(got.Generation); n != 0 {
 		h.Generation = &n
 	}
 	for i, p := range c.parts {
 		if i == 0 {
 			h.ExitCode = p.ExitCode
-			facts := c.describe(got.Text[p.Offset : p.Offset+p.Bytes])
-			h.Format, h.Verdict, h.Culprit = known(facts.Format), known(facts.Verdict), known(facts.Culprit)
 		}
 		h.Parts = append(h.Parts, p.DumpPart)
 	}
@@ -83,9 +85,6 @@ func (c *capturing) header(got Capture) *DumpHeader {
 // describe asks the reader of dumps. A dump is hostile text: that its reader
 // fails loses the description and nothing else.
 func (c *capturing) describe(text []byte) (facts DumpFacts) {
-	if c.ladder.opts.Describe == nil {
-		return DumpFacts{}
-	}
 	defer func() {
 		if p := recover(); p != nil {
 			c.ladder.opts.Log.Error("a dump could not be described", "session", c.want.ID, "panic", p)

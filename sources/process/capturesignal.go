@@ -96,7 +96,7 @@ func (c *capturing) await(ctx context.Context, asked string, read func() ([]byte
 		late := ctx.Err() != nil
 		if late || size != judged && size > 0 && time.Since(changed) >= outputSettle {
 			judged = size
-			if dumpStart(text) >= 0 {
+			if holdsDump(text) {
 				text, clipped := clip(text, limit)
 				return taking{text: text, cut: cut || clipped}, nil
 			}
