@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"time"
 
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -20,8 +21,48 @@ type Feed interface {
 	Retry()
 	// About says what is being watched.
 	About() About
+	// Children gives what can be read of the sessions that are supervised behind
+	// it; nil: none are.
+	Children() Children
 	// Close ends the feed and everything behind it.
 	Close()
+}
+
+// Children reads the output and the dumps of supervised sessions. Its methods
+// may take long: they run off the screen's goroutine.
+type Children interface {
+	// Logs gives up to most lines from a sequence number on, oldest first; from
+	// a negative one the newest.
+	Logs(ctx context.Context, id watchdog.ID, from int64, most int) ([]LogLine, error)
+	// Dumps lists captures, the newest first; of all sessions if id is empty.
+	Dumps(ctx context.Context, id watchdog.ID) ([]DumpEntry, error)
+	// Dump reads the text of one.
+	Dump(ctx context.Context, name string) ([]byte, error)
+}
+
+// LogLine is one line of output, safe to show.
+type LogLine struct {
+	Seq        int64
+	At         time.Time
+	Generation watchdog.Generation // 0 not known when it was written
+	Stream     string              // stdout, stderr
+	Text       string
+	Partial    bool // it has not ended yet
+}
+
+// DumpEntry is one capture.
+type DumpEntry struct {
+	Name       string // names it among all
+	ID         watchdog.ID
+	Generation watchdog.Generation // 0 not known
+	At         time.Time
+	Reason     string
+	Method     string // empty: nothing was had
+	Bytes      int64
+	Truncated  bool
+	Format     string
+	Verdict    string
+	Culprit    string
 }
 
 // About is what the header says of a feed.

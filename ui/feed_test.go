@@ -18,6 +18,7 @@ type stuckFeed struct{ forever chan struct{} }
 func (f stuckFeed) Ask(watchdog.Ask)                { <-f.forever }
 func (f stuckFeed) Windows() <-chan watchdog.Window { <-f.forever; return nil }
 func (f stuckFeed) Retry()                          { <-f.forever }
+func (f stuckFeed) Children() Children              { <-f.forever; return nil }
 func (f stuckFeed) About() About                    { <-f.forever; return About{} }
 func (f stuckFeed) Close()                          { <-f.forever }
 

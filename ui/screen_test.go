@@ -36,6 +36,7 @@ func (f *fakeFeed) Ask(a watchdog.Ask) {
 }
 func (f *fakeFeed) Windows() <-chan watchdog.Window { return f.windows }
 func (f *fakeFeed) Retry()                          { f.mu.Lock(); f.retries++; f.mu.Unlock() }
+func (f *fakeFeed) Children() Children              { return nil }
 func (f *fakeFeed) About() About                    { return f.about }
 func (f *fakeFeed) Close() {
 	f.mu.Lock()

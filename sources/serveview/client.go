@@ -32,6 +32,7 @@ type ClientOptions struct {
 const (
 	dialWithin   = 2 * time.Second
 	answerWithin = 10 * time.Second
+	maxDump      = 64 << 20
 	maxWindow    = 256 << 20 // a list of a million sessions
 )
 
@@ -150,11 +151,9 @@ func (c *Client) Release(ctx context.Context, by, reason string) (int, error) {
 }
 
 // Logs reads lines of a supervised child from a sequence number on.
-func (c *Client) Logs(ctx context.Context, id watchdog.ID, from int64) ([]Line, int64, error) {
-	var answer logAnswer
-	q := url.Values{"id": {string(id)}, "from": {strconv.FormatInt(from, 10)}}
-	err := c.json(ctx, http.MethodGet, "/v1/logs?"+q.Encode(), nil, &answer)
-	return answer.Lines, answer.Next, err
+func (c *Client) Logs(ctx context.Context, id watchdog.ID, from int64, most int) (lines []Line, err error) {
+	q := url.Values{"id": {string(id)}, "from": {strconv.FormatInt(from, 10)}, "most": {strconv.Itoa(most)}}
+	return lines, c.json(ctx, http.MethodGet, "/v1/logs?"+q.Encode(), nil, &lines)
 }
 
 // Dumps lists captures, of one session or of all.
@@ -163,12 +162,13 @@ func (c *Client) Dumps(ctx context.Context, id watchdog.ID) (dumps []Dump, err e
 }
 
 // Dump reads one capture.
-func (c *Client) Dump(ctx context.Context, id watchdog.ID, name string) (io.ReadCloser, error) {
-	res, err := c.do(ctx, http.MethodGet, "/v1/dumps/"+url.PathEscape(string(id))+"/"+url.PathEscape(name), nil)
+func (c *Client) Dump(ctx context.Context, name string) ([]byte, error) {
+	res, err := c.do(ctx, http.MethodGet, "/v1/dumps/"+(&url.URL{Path: name}).EscapedPath(), nil)
 	if err != nil {
 		return nil, err
 	}
-	return res.Body, nil
+	defer res.Body.Close()
+	return io.ReadAll(io.LimitReader(res.Body, maxDump))
 }
 
 // Events copies events as lines of JSON, until they end or ctx does.

@@ -36,32 +36,35 @@ type About struct {
 
 // Line is one line of a child's output.
 type Line struct {
-	Seq    int64     `json:"seq"`
-	At     time.Time `json:"at"`
-	Stream string    `json:"stream"` // stdout, stderr
-	Text   string    `json:"text"`   // cleaned
+	Seq        int64               `json:"seq"`
+	At         time.Time           `json:"at"`
+	Generation watchdog.Generation `json:"generation"` // 0 not known when it was written
+	Stream     string              `json:"stream"`     // stdout, stderr
+	Text       string              `json:"text"`       // cleaned
+	Partial    bool                `json:"partial"`    // it has not ended yet
 }
 
 // Dump is one capture, as dumps --json lists it.
 type Dump struct {
-	ID        watchdog.ID `json:"id"`
-	Name      string      `json:"name"`
-	At        time.Time   `json:"at"`
-	Reason    string      `json:"reason"`
-	Method    string      `json:"method"`
-	Bytes     int64       `json:"bytes"`
-	Truncated bool        `json:"truncated"`
-	Format    string      `json:"format"`
-	Verdict   string      `json:"verdict"`
-	Culprit   string      `json:"culprit"`
+	ID         string              `json:"id"` // names it among all
+	SessionID  watchdog.ID         `json:"session_id"`
+	Generation watchdog.Generation `json:"generation"` // 0 not known
+	At         time.Time           `json:"at"`
+	Reason     string              `json:"reason"`
+	Method     *string             `json:"method"`
+	Bytes      int64               `json:"bytes"`
+	Truncated  bool                `json:"truncated"`
+	Format     *string             `json:"format"`
+	Verdict    *string             `json:"verdict"`
+	Culprit    *string             `json:"culprit"`
 }
 
 // Children gives what a serve keeps of the sessions that it supervises. Its
 // methods read memory or files of this machine.
 type Children interface {
-	Logs(id watchdog.ID, from int64, limit int) (lines []Line, next int64, err error)
-	Dumps(id watchdog.ID) ([]Dump, error)
-	Dump(id watchdog.ID, name string) (io.ReadCloser, error)
+	Logs(ctx context.Context, id watchdog.ID, from int64, most int) ([]Line, error)
+	Dumps(ctx context.Context, id watchdog.ID) ([]Dump, error)
+	Dump(ctx context.Context, name string) ([]byte, error)
 }
 
 // Options say what is served. Engine is needed; Children may be nil.
@@ -126,7 +129,7 @@ func (s *Server) Handler() http.Handler {
 	handle("POST /v1/release", s.release)
 	handle("GET /v1/logs", s.logs)
 	handle("GET /v1/dumps", s.dumps)
-	handle("GET /v1/dumps/{id}/{name}", s.dump)
+	handle("GET /v1/dumps/{name...}", s.dump)
 	return mux
 }
 
@@ -358,26 +361,29 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
 	if s.o.Children == nil {
 		return &failure{http.StatusNotFound, "this serve supervises nothing, so it has no logs"}
 	}
-	from, _ := strconv.ParseInt(r.URL.Query().Get("from"), 10, 64) // from the beginning
-	lines, next, err := s.o.Children.Logs(watchdog.ID(r.URL.Query().Get("id")), from, maxLines)
+	asked := r.URL.Query()
+	from, _ := strconv.ParseInt(asked.Get("from"), 10, 64) // from the beginning
+	most, err := strconv.Atoi(asked.Get("most"))
+	if err != nil || most < 1 || most > maxLines {
+		most = maxLines
+	}
+	lines, err := s.o.Children.Logs(r.Context(), watchdog.ID(asked.Get("id")), from, most)
 	if err != nil {
 		return &failure{http.StatusNotFound, err.Error()}
 	}
-	return send(w, logAnswer{lines, next})
+	if lines == nil {
+		lines = []Line{}
+	}
+	return send(w, lines)
 }
 
 const maxLines = 2000
-
-type logAnswer struct {
-	Lines []Line `json:"lines"`
-	Next  int64  `json:"next"`
-}
 
 func (s *Server) dumps(w http.ResponseWriter, r *http.Request) error {
 	if s.o.Children == nil {
 		return send(w, []Dump{})
 	}
-	dumps, err := s.o.Children.Dumps(watchdog.ID(r.URL.Query().Get("id")))
+	dumps, err := s.o.Children.Dumps(r.Context(), watchdog.ID(r.URL.Query().Get("id")))
 	if err != nil {
 		return err
 	}
@@ -391,12 +397,11 @@ func (s *Server) dump(w http.ResponseWriter, r *http.Request) error {
 	if s.o.Children == nil {
 		return &failure{http.StatusNotFound, "this serve supervises nothing, so it has no dumps"}
 	}
-	f, err := s.o.Children.Dump(watchdog.ID(r.PathValue("id")), r.PathValue("name"))
+	text, err := s.o.Children.Dump(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return &failure{http.StatusNotFound, err.Error()}
 	}
-	defer f.Close()
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.Copy(w, f) // who asked is gone
+	_, _ = w.Write(text) // who asked is gone
 	return nil
 }

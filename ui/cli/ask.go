@@ -32,6 +32,8 @@ func (a *app) addAsking(c *cobra.Command, q *asking) {
 	a.addSources(c, &q.flags)
 	q.addJSON(c)
 	c.Flags().StringVar(&q.from, "from", "", "look at the end of a recording `FILE` instead of the servers")
+	a.addServe(c, &q.flags)
+	c.MarkFlagsMutuallyExclusive("from", "serve")
 	for _, other := range []string{"nats", "redis", "context", "read-only"} {
 		c.MarkFlagsMutuallyExclusive("from", other)
 	}
@@ -63,6 +65,14 @@ func (a *app) window(c *cobra.Command, q *asking, ask watchdog.Ask) (watchdog.Wi
 	a.warn(settings.Warnings)
 	ctx, stop := a.env.Interrupts(context.Background())
 	defer stop()
+	client, err := a.serveOf(ctx, c, settings, &q.flags)
+	if err != nil {
+		return watchdog.Window{}, err
+	}
+	if client != nil {
+		defer client.Close()
+		return a.throughServe(ctx, client, q, ask)
+	}
 	watching, err := newObserver(settings, observerOptions{clock: clock.System(), log: log, ping: true}).start()
 	if err != nil {
 		return watchdog.Window{}, err

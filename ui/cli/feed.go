@@ -14,7 +14,8 @@ import (
 type engineFeed struct {
 	watching *started
 	about    ui.About
-	behind   []func() // ends what the observer watches: a demo, a bus, a log
+	children ui.Children // nil: nothing is supervised here
+	behind   []func()    // ends what the observer watches: a demo, a bus, a log
 	once     sync.Once
 }
 
@@ -29,6 +30,14 @@ func (f *engineFeed) Retry() { f.watching.retry() }
 
 // About says what is watched.
 func (f *engineFeed) About() ui.About { return f.about }
+
+// Children reads what is supervised here.
+func (f *engineFeed) Children() ui.Children {
+	if f.children == nil {
+		return nil
+	}
+	return f.children
+}
 
 // Close ends the observer, then what it watched.
 func (f *engineFeed) Close() {
@@ -149,6 +158,9 @@ func (f *replayFeed) Windows() <-chan watchdog.Window { return f.windows }
 
 // Retry does nothing: a recording has no sources.
 func (f *replayFeed) Retry() {}
+
+// Children is nil: nobody runs in a recording.
+func (f *replayFeed) Children() ui.Children { return nil }
 
 // About says what is played.
 func (f *replayFeed) About() ui.About {

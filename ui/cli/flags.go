@@ -14,6 +14,7 @@ import (
 type flags struct {
 	config  string
 	context string
+	serve   string // address of a serve; "-" none
 	json    bool
 }
 
@@ -35,6 +36,11 @@ func (a *app) addSources(c *cobra.Command, f *flags) {
 	set.Bool("read-only", false, "publish and write nothing on any bus, not even a ping")
 }
 
+// addServe offers to look through a serve.
+func (a *app) addServe(c *cobra.Command, f *flags) {
+	c.Flags().StringVar(&f.serve, "serve", "", "look through the serve at `ADDR`: its socket, http://host:port or https://host:port; - for none (default the one of this machine, if it answers)")
+}
+
 // addJSON offers machine-readable output.
 func (f *flags) addJSON(c *cobra.Command) {
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
@@ -53,4 +59,9 @@ func themes() []string {
 		names = append(names, string(t))
 	}
 	return names
+}
+
+// addDataDir offers where state is kept.
+func addDataDir(c *cobra.Command) {
+	c.Flags().String("data-dir", "", "keep ledger, history, audit file and dumps in `DIR`")
 }

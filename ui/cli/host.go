@@ -7,6 +7,7 @@ import (
 	"github.com/sessionwatch/sessionwatch/demo"
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/sources/serveview"
 	"github.com/sessionwatch/sessionwatch/ui"
 )
 
@@ -16,8 +17,11 @@ type host struct {
 	// addresses over it.
 	load     func(context string, over ...config.Flag) (*config.Config, error)
 	contexts []string
+	first    string // the context that the command line named
 	log      *slog.Logger
-	spawn    func(func()) // starts a goroutine that gives the terminal back if it panics
+	// serve reaches the serve to look through; nil, nil: there is none.
+	serve func(context.Context, *config.Config) (*serveview.Client, error)
+	spawn func(func()) // starts a goroutine that gives the terminal back if it panics
 }
 
 // Contexts lists the clusters that the configuration names.
@@ -38,7 +42,7 @@ func (h *host) Open(ctx context.Context, t ui.Target) (ui.Feed, error) {
 		}
 		feed, err = openReplay(t.File, t.Speed, h.spawn)
 	default:
-		feed, err = h.openConfigured(t)
+		feed, err = h.openConfigured(ctx, t)
 	}
 	if err != nil {
 		h.log.Error("cannot open", "kind", int(t.Kind), "error", err)
@@ -51,7 +55,7 @@ func (h *host) Open(ctx context.Context, t ui.Target) (ui.Feed, error) {
 	return feed, nil
 }
 
-func (h *host) openConfigured(t ui.Target) (ui.Feed, error) {
+func (h *host) openConfigured(ctx context.Context, t ui.Target) (ui.Feed, error) {
 	var over []config.Flag
 	if t.NATS != "" {
 		over = append(over, config.Flag{Name: "the NATS address", Key: "nats.url", Value: t.NATS})
@@ -65,6 +69,20 @@ func (h *host) openConfigured(t ui.Target) (ui.Feed, error) {
 	}
 	if err := settings.ReadSecrets(); err != nil {
 		return nil, err
+	}
+	if h.serve != nil && len(over) == 0 && t.Context == h.first {
+		client, err := h.serve(ctx, settings)
+		if err != nil {
+			return nil, err
+		}
+		if client != nil {
+			about, err := client.About(ctx)
+			if err == nil {
+				return h.openServe(settings, client, about), nil
+			}
+			client.Close()
+			return nil, err
+		}
 	}
 	return h.watch(settings, ui.About{Name: nameOf(settings), ReadOnly: settings.ReadOnly})
 }

@@ -49,6 +49,7 @@ func (f *still) Ask(a watchdog.Ask) {
 func (f *still) Windows() <-chan watchdog.Window { return f.windows }
 func (f *still) Retry()                          {}
 func (f *still) Close()                          {}
+func (f *still) Children() ui.Children           { return nil }
 func (f *still) About() ui.About {
 	return ui.About{Name: nightName, ReadOnly: true, Replay: held{}}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/sources/serveview"
 	"github.com/sessionwatch/sessionwatch/ui"
 	"github.com/sessionwatch/sessionwatch/ui/terminal"
 )
@@ -48,7 +49,10 @@ func (a *app) screen(c *cobra.Command, f *flags, target *ui.Target) error {
 	defer tty.Close()
 	capabilities := terminal.Probe(a.env.Environ)
 	model := ui.New(ui.Options{
-		Host: &host{load: a.loader(c, f), contexts: settings.ContextNames(), log: log, spawn: tty.Go},
+		Host: &host{load: a.loader(c, f), contexts: settings.ContextNames(), first: f.context, log: log, spawn: tty.Go,
+			serve: func(ctx context.Context, settings *config.Config) (*serveview.Client, error) {
+				return a.serveOf(ctx, c, settings, f)
+			}},
 		Open: target, Theme: theme, ASCII: settings.UI.ASCII || capabilities.ASCII,
 		Light: capabilities.Light, Mouse: settings.UI.Mouse, KeyMap: keys, Copy: tty.Copy,
 	})

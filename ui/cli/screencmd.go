@@ -64,6 +64,7 @@ func (a *app) watchCommand() *cobra.Command {
 		},
 	}
 	a.addSources(c, &f)
+	a.addServe(c, &f)
 	f.addTheme(c)
 	f.addJSON(c)
 	return c

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/sessionwatch/sessionwatch/sources/filestore"
+	"github.com/sessionwatch/sessionwatch/sources/serveview"
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// historyPause is how often what happened is written down.
+const historyPause = time.Second
+
+// keepHistory writes what happens into the history, until ctx ends.
+func keepHistory(ctx context.Context, engine *watchdog.Engine, history *filestore.History, log *slog.Logger) {
+	ticker := time.NewTicker(historyPause)
+	defer ticker.Stop()
+	var after serveview.Mark
+	var seen uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := engine.Changes()
+		if now == seen {
+			continue
+		}
+		seen = now
+		w, err := engine.Look(ctx, watchdog.Ask{Events: allEvents})
+		if err != nil {
+			return
+		}
+		news, mark := after.After(w.Events)
+		if len(news) == 0 {
+			continue
+		}
+		moments := make([]filestore.Moment, len(news))
+		for i := range news {
+			moments[i] = momentOf(&news[i])
+		}
+		if err := history.Append(ctx, moments...); err != nil {
+			log.Warn("the history cannot be written; it is tried again", "error", err)
+			continue
+		}
+		after = mark
+	}
+}
+
+// allEvents asks for as many events as are kept in memory.
+const allEvents = 4096
+
+func momentOf(t *watchdog.Transition) filestore.Moment {
+	m := filestore.Moment{At: time.Unix(0, t.At.Wall), ID: t.ID, Generation: t.Generation, Kind: t.Kind, Text: t.Text}
+	if m.Kind == "" {
+		m.Kind, m.To = "verdict", t.To.String()
+		if !t.New {
+			m.From = t.From.String()
+		}
+	}
+	return m
+}

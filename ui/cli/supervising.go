@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"sync"
+
+	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/wire"
+	"github.com/sessionwatch/sessionwatch/sources/natsbus"
+	"github.com/sessionwatch/sessionwatch/sources/process"
+	"github.com/sessionwatch/sessionwatch/sources/redisstore"
+	"github.com/sessionwatch/sessionwatch/ui"
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// supervising runs sessions of this machine: the supervisor, what publishes for
+// it, and the dumps that it takes.
+type supervising struct {
+	*process.Supervisor
+	dumps *process.DumpStore
+	nats  *natsbus.Publisher    // nil: not configured
+	redis *redisstore.Publisher // nil: not configured
+	log   *slog.Logger
+	over  chan struct{} // closed when nothing of it is left
+	err   error         // once over is closed
+}
+
+// supervisingOptions say what is run, and whom it tells.
+type supervisingOptions struct {
+	sessions []config.Session
+	dir      string // the data directory
+	state    string // name of the file in it that keeps chains of failures
+	writer   string
+	ends     process.Ends
+	clock    watchdog.Clock
+	log      *slog.Logger
+	engine   process.Engine
+
+	heartbeatURL   string
+	heartbeatToken func(watchdog.ID, watchdog.Generation) string
+	onLine         func(watchdog.ID, process.Line)
+}
+
+// openSupervising makes everything that can be refused; nothing starts before run.
+func openSupervising(settings *config.Config, o supervisingOptions) (*supervising, error) {
+	s := &supervising{dumps: process.NewDumpStore(o.dir), log: o.log, over: make(chan struct{})}
+	state, err := process.OpenFileStore(filepath.Join(o.dir, o.state))
+	if err != nil {
+		return nil, misconfigured(err)
+	}
+	if settings.NATS.Address != config.None {
+		if s.nats, err = natsbus.OpenPublisher(natsOptions(settings), o.clock, o.log); err != nil {
+			return nil, misconfigured(err)
+		}
+	}
+	if settings.Redis.Address != config.None {
+		if s.redis, err = redisstore.OpenPublisher(redisOptions(settings), settings.Publish.RedisTTL, o.clock, o.log); err != nil {
+			return nil, misconfigured(err)
+		}
+	}
+	s.Supervisor, err = process.New(process.Options{
+		Sessions: o.sessions, Guard: settings.RestartGuard, MaxWait: settings.Policy.MaxWait,
+		Clock: o.clock, Log: o.log, Engine: o.engine, Publishers: []process.Publisher{s}, Interval: settings.Publish.Interval,
+		Writer: o.writer, Ends: o.ends, Store: state,
+		Capturer:     process.NewLadder(process.LadderOptions{Store: s.dumps, Log: o.log}),
+		HeartbeatURL: o.heartbeatURL, HeartbeatToken: o.heartbeatToken, OnLine: o.onLine,
+	})
+	if err != nil {
+		return nil, misconfigured(err)
+	}
+	return s, nil
+}
+
+// run supervises until ctx ends and nothing of its children is left.
+func (s *supervising) run(ctx context.Context) error {
+	defer close(s.over)
+	var publishers sync.WaitGroup
+	if s.nats != nil {
+		publishers.Go(func() { s.note(s.nats.Run(context.Background())) })
+	}
+	if s.redis != nil {
+		publishers.Go(func() { s.note(s.redis.Run(context.Background())) })
+	}
+	s.err = s.Supervisor.Run(ctx)
+	if s.nats != nil {
+		s.nats.Close()
+	}
+	if s.redis != nil {
+		s.redis.Close()
+	}
+	publishers.Wait()
+	return s.err
+}
+
+func (s *supervising) note(err error) {
+	if err != nil {
+		s.log.Error("beats are not published any more", "error", err)
+	}
+}
+
+// Publish hands a beat to the buses; neither waits. While a session is stalled
+// its Redis key is left to expire.
+func (s *supervising) Publish(b *watchdog.Beat) {
+	payload := wire.AppendBeat(nil, b)
+	id := watchdog.ID(b.ID)
+	if s.nats != nil {
+		s.note(s.nats.PublishBeat(id, payload))
+	}
+	if s.redis != nil && b.State != watchdog.StateStalled {
+		s.note(s.redis.PublishBeat(id, payload))
+	}
+}
+
+// stateFile names the file of one supervised session among those of others.
+func stateFile(prefix, id, suffix string) string {
+	return prefix + base64.RawURLEncoding.EncodeToString([]byte(id)) + suffix
+}
+
+// localChildren reads what the supervisor of this process and its store keep.
+type localChildren struct {
+	sup   *process.Supervisor // nil: nobody is supervised here; dumps of earlier runs may be there
+	dumps *process.DumpStore
+}
+
+// Logs gives lines of output.
+func (c localChildren) Logs(_ context.Context, id watchdog.ID, from int64, most int) ([]ui.LogLine, error) {
+	if c.sup == nil {
+		return nil, process.ErrUnknownSession
+	}
+	lines, err := c.sup.Logs(id, from, most)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]ui.LogLine, len(lines))
+	for i, l := range lines {
+		out[i] = ui.LogLine{Seq: l.Seq, At: l.At, Generation: l.Generation, Stream: l.Stream.String(), Text: l.Text, Partial: l.Partial}
+	}
+	return out, nil
+}
+
+// Dumps lists captures.
+func (c localChildren) Dumps(_ context.Context, id watchdog.ID) ([]ui.DumpEntry, error) {
+	list, err := c.dumps.List(id)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]ui.DumpEntry, len(list))
+	for i := range list {
+		out[i] = dumpEntry(&list[i])
+	}
+	return out, nil
+}
+
+func dumpEntry(h *process.DumpHeader) ui.DumpEntry {
+	e := ui.DumpEntry{Name: h.ID, ID: watchdog.ID(h.SessionID), At: h.At, Reason: h.Reason, Bytes: h.Bytes, Truncated: h.Truncated,
+		Method: known(h.Method), Format: known(h.Format), Verdict: known(h.Verdict), Culprit: known(h.Culprit)}
+	if h.Generation != nil {
+		e.Generation = watchdog.Generation(*h.Generation)
+	}
+	return e
+}
+
+// known is a text that may be null.
+func known(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+// Dump reads one capture.
+func (c localChildren) Dump(_ context.Context, name string) ([]byte, error) {
+	_, body, err := c.dumps.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return nil, errors.Join(errors.New("the dump cannot be read whole"), err)
+	}
+	return text, nil
+}
