@@ -145,19 +145,19 @@ func deniedWhat(err error) string {
 
 const mayNotHear = "subscribe to _INBOX.>, where answers come"
 
-// refused says whether the server refused this lately, and what to wait on for
-// its next refusal.
-func (j *jetStream) refused(what ...string) (error, <-chan struct{}) {
+// refused says whether the server refused one of these lately, and what to wait
+// on for its next refusal.
+func (j *jetStream) refused(what ...string) (<-chan struct{}, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, w := range what {
 		for said, at := range j.denied {
 			if strings.EqualFold(said, w) && j.mono()-at < subscribeAgain {
-				return &deniedError{w}, j.denial
+				return j.denial, &deniedError{w}
 			}
 		}
 	}
-	return nil, j.denial
+	return j.denial, nil
 }
 
 // request sends a message and waits for the answer, until ctx ends or for
@@ -167,7 +167,7 @@ func (j *jetStream) request(ctx context.Context, c *conn, m *nats.Msg) (*nats.Ms
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	what := "publish to " + m.Subject
-	err, denial := j.refused(what, mayNotHear)
+	denial, err := j.refused(what, mayNotHear)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (j *jetStream) request(ctx context.Context, c *conn, m *nats.Msg) (*nats.Ms
 		case a := <-answered:
 			return a.m, a.err
 		case <-denial:
-			if err, denial = j.refused(what, mayNotHear); err != nil {
+			if denial, err = j.refused(what, mayNotHear); err != nil {
 				return nil, err
 			}
 		case <-j.door.quit:

@@ -107,11 +107,13 @@ func (l *Ledger) WriteOnce(ctx context.Context, r watchdog.Record) (watchdog.Rec
 	if err != nil {
 		return watchdog.Record{}, err
 	}
-	c, err := l.ready(ctx)
+	c, err := l.writable(ctx)
 	if err != nil {
 		return watchdog.Record{}, err
 	}
-	_, err = l.js.store(ctx, c, wire.TerminalStream, wire.TerminalSubject(r.ID, r.Generation), payload, nil)
+	// The condition holds even where somebody has just made the stream let go of
+	// what stands.
+	_, err = l.js.store(ctx, c, wire.TerminalStream, wire.TerminalSubject(r.ID, r.Generation), payload, lastSequence(0))
 	switch {
 	case err == nil:
 		return l.options.Seal.Open(r.ID, r.Generation, payload)
@@ -195,7 +197,7 @@ func (l *Ledger) SwapHead(ctx context.Context, h watchdog.Head, rev watchdog.Rev
 			return "", fmt.Errorf("%q is no revision of this ledger: %w", rev, err)
 		}
 	}
-	c, err := l.ready(ctx)
+	c, err := l.writable(ctx)
 	if err != nil {
 		return "", err
 	}

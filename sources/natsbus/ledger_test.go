@@ -125,7 +125,12 @@ func openLedger(t testing.TB, o natsbus.Options, lo natsbus.LedgerOptions) (*nat
 // admin is somebody who may do everything.
 func (k keeper) admin(t testing.TB) (*nats.Conn, jetstream.JetStream) {
 	t.Helper()
-	nc, err := nats.Connect(k.address, nats.UserInfo("admin", "a"))
+	return k.as(t, "admin")
+}
+
+func (k keeper) as(t testing.TB, user string) (*nats.Conn, jetstream.JetStream) {
+	t.Helper()
+	nc, err := nats.Connect(k.address, nats.UserInfo(user, "a"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}

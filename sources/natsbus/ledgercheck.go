@@ -61,6 +61,14 @@ func (l *Ledger) ready(ctx context.Context) (*conn, error) {
 	return c, l.check(ctx, c)
 }
 
+// writable is ready for a ledger that may write.
+func (l *Ledger) writable(ctx context.Context) (*conn, error) {
+	if l.js.plan.ReadOnly {
+		return nil, ErrReadOnly
+	}
+	return l.ready(ctx)
+}
+
 func (l *Ledger) hold(ctx context.Context) error {
 	select {
 	case l.busy <- struct{}{}:

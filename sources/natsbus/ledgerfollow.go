@@ -102,7 +102,7 @@ func (f *follower) on(ctx context.Context, c *conn) error {
 			return err
 		default:
 			f.setBlind(false)
-			f.say(nil)
+			f.say(f.deaf())
 			f.refuseLog()
 			if first {
 				f.tell(watchdog.FollowedUp{At: f.ledger.js.mono()})
@@ -259,11 +259,25 @@ func (f *follower) refuseLog() {
 	}
 }
 
+// deaf says what this user may not hear although it may read.
+func (f *follower) deaf() error {
+	for _, s := range f.streams {
+		if _, err := f.ledger.js.refused("subscribe to " + s.subject); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // say tells once what this user may not do, or that it may again.
 func (f *follower) say(denied error) {
 	reason := ""
-	if denied != nil {
-		reason = denied.Error()
+	switch {
+	case denied == nil:
+	case f.isBlind():
+		reason = "what stands in the ledger cannot be read, and ends are shown unconfirmed as they are published: " + denied.Error()
+	default:
+		reason = fmt.Sprintf("ends are told %v late at most: %v", reconcileEvery, denied)
 	}
 	if reason == f.reported {
 		return
@@ -272,7 +286,6 @@ func (f *follower) say(denied error) {
 	if reason == "" {
 		return
 	}
-	reason = "what stands in the ledger cannot be read, and ends are shown unconfirmed as they are published: " + reason
 	f.ledger.js.log.Warn("the ledger cannot be followed as a whole", "reason", reason)
 	f.tell(watchdog.LedgerChanged{Authority: f.ledger.Authority(), Reason: reason, At: f.ledger.js.mono()})
 }

@@ -19,6 +19,9 @@ const metaTold = "told"
 // maxSpans bounds the cursor. What does not fit is told once more.
 const maxSpans = 2000
 
+// maxSequence is more than any stream will reach.
+const maxSequence = 1 << 62
+
 // span is a run of sequences, both ends included.
 type span [2]uint64
 
@@ -75,7 +78,7 @@ func (s spans) free(seq uint64) uint64 {
 func (s spans) valid() bool {
 	last := uint64(0)
 	for _, r := range s {
-		if r[0] == 0 || r[1] < r[0] || last > 0 && r[0] <= last+1 {
+		if r[0] == 0 || r[1] < r[0] || r[1] > maxSequence || last > 0 && r[0] <= last+1 {
 			return false
 		}
 		last = r[1]
@@ -163,7 +166,7 @@ func (l *Ledger) Told(ctx context.Context, r watchdog.Record) error {
 	if !wire.ValidID(r.ID) || r.Generation == 0 {
 		return fmt.Errorf("%q#%d is no generation", r.ID, r.Generation)
 	}
-	c, err := l.ready(ctx)
+	c, err := l.writable(ctx)
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,8 @@ type Publisher struct {
 
 	door *door
 	life life
+
+	pings *pings // who hears pings; nil: nobody
 }
 
 // OpenPublisher makes a Publisher. Like Open it checks the options and leaves
@@ -185,11 +187,12 @@ func (p *Publisher) publishNow(ctx context.Context, subject string, payload []by
 	return nil
 }
 
-func (p *Publisher) up(*conn) error { return nil }
+func (p *Publisher) up(c *conn) error { return p.pings.subscribe(c) }
 
 func (p *Publisher) proved(c *conn) {
 	p.door.open(c)
 	p.box.setOpen(true)
+	p.pings.proved()
 }
 
 func (p *Publisher) answered(time.Duration, time.Duration) {}

@@ -67,25 +67,31 @@ func RunLedger(t *testing.T, h LedgerHarness) {
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T, LedgerHarness)
+		long bool // it waits most of its time
 	}{
-		{"gives every generation one end that all learn", endsOnce},
-		{"knows its own write again", knowsItsOwn},
-		{"keeps every id and generation apart", keepsApart},
-		{"finds nothing where nothing is", findsNothing},
-		{"writes no record that is none", writesNoNonsense},
-		{"swaps heads one at a time", swapsHeads},
-		{"gives numbers out once", allocatesOnce},
-		{"tells followers what stands and what comes", tellsFollowers},
-		{"keeps in the outbox what is not told", keepsOutbox},
-		{"is the same authority every time", keepsIdentity},
-		{"refuses an authority that was emptied", refusesReplaced},
-		{"takes hostile bytes for no end", refusesHostile},
-		{"ends its calls with their context", endsWithContext},
-		{"survives its store's death", survivesDeath},
-		{"says what is not known while its store hangs", toldOfHanging},
-		{"leaves no goroutine behind", leavesNoLedger},
+		{"gives every generation one end that all learn", endsOnce, false},
+		{"knows its own write again", knowsItsOwn, false},
+		{"keeps every id and generation apart", keepsApart, false},
+		{"finds nothing where nothing is", findsNothing, false},
+		{"writes no record that is none", writesNoNonsense, false},
+		{"swaps heads one at a time", swapsHeads, false},
+		{"gives numbers out once", allocatesOnce, false},
+		{"tells followers what stands and what comes", tellsFollowers, false},
+		{"keeps in the outbox what is not told", keepsOutbox, false},
+		{"is the same authority every time", keepsIdentity, false},
+		{"refuses an authority that was emptied", refusesReplaced, false},
+		{"takes hostile bytes for no end", refusesHostile, false},
+		{"ends its calls with their context", endsWithContext, false},
+		{"survives its store's death", survivesDeath, true},
+		{"says what is not known while its store hangs", toldOfHanging, true},
+		{"leaves no goroutine behind", leavesNoLedger, false},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.run(t, h) })
+		t.Run(c.name, func(t *testing.T) {
+			if c.long { // these run together once the others are through
+				t.Parallel()
+			}
+			c.run(t, h)
+		})
 	}
 }
 

@@ -142,6 +142,15 @@ func toldOfHanging(t *testing.T, h LedgerHarness) {
 		r := endOf("hung", watchdog.Generation(round+1), "mine")
 		h.record(t, l, r.ID, r.Generation)
 		store.Pause(t)
+		// An answer may still be under way.
+		if !Eventually(h.Patience, func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			_, _, err := l.Record(ctx, r.ID, r.Generation)
+			return err != nil
+		}) {
+			t.Fatal("a store that is stopped answers")
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		began := time.Now()
 		_, err := l.WriteOnce(ctx, r)
