@@ -61,7 +61,9 @@ func (t *Tracker) apply(ev Event) {
 	case TerminalSeen:
 		t.terminalSeen(e)
 	case Supervised:
-		t.onSide(e.ID, e.Generation, func(sd *side) { sd.supervised = e }, e.At)
+		t.supervisedBy(e)
+	case HeadSeen, FollowedUp, Claimed, SettleFailed, LedgerChanged, Swept, LeaseSeen, BrakeReleased:
+		t.applyLedger(ev)
 	case Wedged:
 		t.onSide(e.ID, e.Generation, func(sd *side) {
 			sd.wedgedAt = never
@@ -138,10 +140,6 @@ func (t *Tracker) keyBack(e KeyBack) {
 	t.look(n, r, max(t.now.Mono, e.At), false)
 }
 
-func (t *Tracker) terminalSeen(e TerminalSeen) {
-	t.onSide(e.ID, e.Generation, func(sd *side) { sd.terminal = e }, e.At)
-}
-
 // onSide changes the side record of a known generation and looks at it again.
 // What concerns an older or a newer generation is not this record's.
 func (t *Tracker) onSide(id ID, g Generation, change func(*side), at time.Duration) {
@@ -183,6 +181,9 @@ func (t *Tracker) advance(now Instant, late time.Duration) {
 		t.unproven = t.unproven[:0]
 	}
 	t.takeUnparked()
+	if t.sweeping() {
+		t.sweepTick(now.Mono)
+	}
 }
 
 // updateHealth raises the score with each late tick and lowers it when ticks
@@ -250,16 +251,18 @@ func (t *Tracker) look(n uint32, r *record, now time.Duration, first bool) {
 		d = decideSighted(&f, &th, &v, now)
 		d.blind = r.carried
 	}
-	if d.blind != 0 && r.parked != d.blind {
-		t.parked[d.blind] = append(t.parked[d.blind], n)
-	}
-	r.parked = d.blind
+	t.park(n, r, d.blind)
 	t.setVerdict(n, r, d, now, first)
 	if blind {
 		return
 	}
 	if r.flags &^= flagExtended; t.extended(&f) {
 		r.flags |= flagExtended
+	}
+	if t.sweeping() && r.verdict.settles() {
+		t.lookAtEnd(n, r, &f, &th, &v, &d, now)
+	} else if t.sweeping() {
+		t.owe(n, false)
 	}
 	if d.unproven {
 		t.unproven = append(t.unproven, n)
@@ -275,6 +278,27 @@ func (t *Tracker) look(n uint32, r *record, now time.Duration, first bool) {
 		return
 	}
 	r.sched = t.wheel.put(n, tick)
+}
+
+// park notes that a record waits for the sight of set.
+func (t *Tracker) park(n uint32, r *record, set SourceSet) {
+	if set != 0 && r.parked != set {
+		t.parked[set] = append(t.parked[set], n)
+	}
+	r.parked = set
+}
+
+// lookAtEnd notes when a record is to be settled, or that it is due.
+func (t *Tracker) lookAtEnd(n uint32, r *record, f *Facts, th *Thresholds, v *View, d *decision, now time.Duration) {
+	f.Group, f.Held = t.heldWith(n) // the verdict itself may have made it one of many
+	d.next = min(d.next, t.heldUntil(n))
+	e := decideSettle(f, th, v, now)
+	t.owe(n, e.over && !neverByItself(e.waits))
+	d.next = min(d.next, e.next)
+	d.unproven = d.unproven || e.unproven
+	if d.blind == 0 && e.blind != 0 {
+		t.park(n, r, e.blind)
+	}
 }
 
 // extended reports whether blindness has moved a deadline of f: the next beat
@@ -344,7 +368,7 @@ func (t *Tracker) changed(n uint32, r *record, from Verdict, since time.Duration
 		return // a fleet that is seen for the first time is no news
 	}
 	tr := Transition{ID: ID(t.store.idOf(r)), Generation: r.generation, From: from, To: r.verdict, New: first, At: t.instantAt(since)}
-	if len(t.effects) < eventsKept { // words for those that can be shown; thousands at once cannot
+	if len(t.effects) < wordsAtOnce { // words for those that can be shown; thousands at once cannot
 		sd := t.store.sideOf(r)
 		f := t.facts(n, r, sd)
 		th := t.thresholdsOf(r, sd)
@@ -352,32 +376,9 @@ func (t *Tracker) changed(n uint32, r *record, from Verdict, since time.Duration
 		d := decide(&f, &th, &v, t.now.Mono)
 		tr.Text = sentence(&d, &f, &th, &v, t.now.Mono)
 	}
+	t.note(tr)
 	t.effects = append(t.effects, Changed{tr})
 }
 
-// eventRing keeps the latest transitions.
-type eventRing struct {
-	ring []Transition
-	at   int
-}
-
-const eventsKept = 256
-
-func (e *eventRing) push(tr Transition) {
-	if len(e.ring) < eventsKept {
-		e.ring = append(e.ring, tr)
-		return
-	}
-	e.ring[e.at] = tr
-	e.at = (e.at + 1) % eventsKept
-}
-
-// latest gives up to n transitions, newest first.
-func (e *eventRing) latest(n int) []Transition {
-	n = min(n, len(e.ring))
-	out := make([]Transition, 0, n)
-	for i := range n {
-		out = append(out, e.ring[(e.at+len(e.ring)-1-i)%len(e.ring)])
-	}
-	return out
-}
+// wordsAtOnce is how many transitions between two ticks are put into words.
+const wordsAtOnce = 256

@@ -13,24 +13,17 @@ func (t *Tracker) applyBeat(b *Beat) {
 	if b.AgeKind == AgeExact && b.Received > s.heard {
 		s.heard, t.proofs = b.Received, true
 	}
-	n, known := t.store.find(b.ID)
-	if !known {
-		var ok bool
-		if n, ok = t.admit(b); !ok {
-			return
-		}
+	n, known, ok := t.recordOf(b)
+	if !ok {
+		return
 	}
 	t.beats++
 	s.link.Beats++
 	r := t.store.at(n)
 	recheck := !known
 	if known {
-		switch t.place(r, t.store.sideOf(r), b) {
-		case placeLate:
-			t.late++
-			t.store.needSide(r).lateBeats++
-			return
-		case placeLeftover:
+		switch t.take(n, r, b) {
+		case placeLate, placeLeftover:
 			return
 		case placeRepeat:
 			if t.carry(r, b) || r.verdict != Running || r.flags&flagExtended != 0 {
@@ -38,20 +31,114 @@ func (t *Tracker) applyBeat(b *Beat) {
 			}
 			return
 		case placeNew:
-			t.store.needSide(r) // remembers the execution that was overtaken
-			t.begin(r, b)
 			recheck = true
 		case placeCurrent:
 		}
 	}
+	start := r.start
 	recheck = t.learn(r, b) || recheck
 	recheck = t.published(r, b) || recheck
 	recheck = t.optional(r, b) || recheck
 	t.visible(r, b, known)
 	recheck = t.beatAt(r, b) || recheck
+	if recheck || t.mono(start)-t.mono(r.start) > startMoved {
+		t.wantNumber(n)
+	}
 	if recheck || r.verdict != Running || r.parked != 0 || r.flags&flagExtended != 0 {
 		t.look(n, r, b.Received, !known)
 	}
+}
+
+// recordOf finds the record of a beat, or makes one. What the ledger told of a
+// session that is not shown, its tombstones above all, is there first.
+func (t *Tracker) recordOf(b *Beat) (n uint32, known, ok bool) {
+	if n, known = t.store.find(b.ID); known {
+		return n, true, true
+	}
+	if bk := t.books.of(b.ID); bk != nil && bk.newest() != 0 {
+		n, ok = t.admitKnown(ID(b.ID), bk.newest(), &bk.head, b.Received)
+		return n, true, ok
+	}
+	n, ok = t.admit(b)
+	return n, false, ok
+}
+
+// take places a beat of a session that is known, and begins a new execution if it
+// is of one.
+func (t *Tracker) take(n uint32, r *record, b *Beat) placement {
+	if r.flags&flagUnheard != 0 {
+		where, g := t.placeUnheard(r, b)
+		if where == placeLate {
+			t.tooLate(r, b, g)
+			return placeLate
+		}
+		t.hear(n, r, b, g)
+		return placeNew
+	}
+	where := t.place(r, t.store.sideOf(r), b)
+	switch where {
+	case placeLate:
+		t.tooLate(r, b, 0)
+	case placeNew:
+		t.overtake(r, b.Received)
+		t.store.needSide(r) // remembers the execution that was overtaken
+		t.begin(r, b)
+		if bk := t.books.of(t.store.idOf(r)); bk != nil && r.generation != 0 {
+			t.knownEnd(n, r, bk)
+		}
+	case placeCurrent, placeRepeat, placeLeftover:
+	}
+	return where
+}
+
+// tooLate takes in one beat of an execution that ended or was overtaken; g is its
+// number, if that was found already. After an involuntary end it goes into
+// quarantine.
+func (t *Tracker) tooLate(r *record, b *Beat, g Generation) {
+	t.late++
+	sd := t.store.needSide(r)
+	sd.lateBeats++
+	if !t.sweeping() || t.policy.RejectLate {
+		return
+	}
+	bk := t.books.of(t.store.idOf(r))
+	if g == 0 {
+		g = t.lateNumber(r, b, bk)
+	}
+	end := bk.end(g)
+	if end == nil && g == r.generation {
+		end = &sd.terminal
+	}
+	if end == nil || !end.involuntary() {
+		return // trailing output after an honest end is ordinary
+	}
+	t.settles.kept++
+	t.effects = append(t.effects, QuarantineLate{Late{ID: ID(t.store.idOf(r)), Generation: g, Raw: bytes.Clone(b.Raw), Source: b.Source,
+		At: time.Unix(0, t.instantAt(b.Received).Wall).UTC(), LateBy: max(b.Received-end.At, 0), MaybeNew: sd.maybeNew}})
+}
+
+// lateNumber finds the generation of a late beat; 0 unknown.
+func (t *Tracker) lateNumber(r *record, b *Beat, bk *book) Generation {
+	sd := t.store.sideOf(r)
+	switch {
+	case b.Generation != 0:
+		return b.Generation
+	case len(b.BootID) > 0 && sd.boot == string(b.BootID):
+		return r.generation
+	}
+	if bk != nil {
+		start := time.Time{}
+		if b.Uptime >= 0 {
+			start = t.wallAt(b.started())
+		}
+		if g := bk.head.number(string(b.BootID), start); g != 0 {
+			return g
+		}
+	}
+	if sd.terminal.ends() && (len(b.BootID) == 0 || sd.boot == "") {
+		return r.generation
+	}
+	return 0
 }
 
 // carry notes that a source carries the session, now. One more source is one

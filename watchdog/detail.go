@@ -43,6 +43,9 @@ func (t *Tracker) row(n uint32, r *record, v *View) (Row, Facts, Thresholds) {
 	if sd != nil {
 		row.Agent, row.Host = sd.agent, sd.host
 	}
+	if f.Unheard {
+		row.State = ""
+	}
 	row.Progress = t.progressShown(r, now, th.Interval)
 	return row, f, th
 }
@@ -92,6 +95,8 @@ func (t *Tracker) detail(n uint32) Detail {
 	if sd := t.store.sideOf(r); sd != nil {
 		d.BootID, d.Seq, d.PID, d.Message = sd.boot, sd.seq, sd.pid, sd.message
 		d.Interval, d.LoopLag, d.LateBeats = sd.interval, sd.loopLag, sd.lateBeats
+		d.Terminal = sd.terminal.shown()
+		t.supervisionShown(&sd.supervised, &d)
 		if sd.firstSeen != noMoment {
 			d.FirstSeen = now - t.mono(sd.firstSeen)
 		}
@@ -100,6 +105,26 @@ func (t *Tracker) detail(n uint32) Detail {
 	d.Beats, d.Work = r.ring.unroll(stepOf(now - t.epoch.Mono))
 	d.Can = Can{WhyNot: "nothing here can act on a session yet"}
 	return d
+}
+
+// shown is a record as people see it; nil: there is none.
+func (e *TerminalSeen) shown() *TerminalView {
+	if e.Outcome == OutcomeNone && !e.Foreign {
+		return nil
+	}
+	return &TerminalView{Outcome: e.Outcome, SettledBy: e.SettledBy, Writer: e.Writer, Reason: e.Reason, Settled: e.Settled, Foreign: e.Foreign}
+}
+
+// supervisionShown tells what its supervisor does with a session.
+func (t *Tracker) supervisionShown(s *Supervised, d *Detail) {
+	if s.Phase == SupervisorNone {
+		return
+	}
+	p := s.Process
+	if p.NextRestart > 0 {
+		p.NextRestart = max(p.NextRestart-t.now.Mono, 0)
+	}
+	d.Supervisor, d.SuperDetail, d.Process = s.Phase, s.Detail, &p
 }
 
 // burnShown tells how fast credits go and when they are gone.

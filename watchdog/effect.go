@@ -1,5 +1,7 @@
 package watchdog
 
+import "time"
+
 // Effect is what the tracker wants done or told. The set is closed; whoever
 // carries an effect out reports back with an Event.
 type Effect interface{ effect() }
@@ -43,7 +45,7 @@ type Settle struct {
 	Reason     string
 	Verdict    Verdict
 	Evidence   Evidence
-	Beats      uint64 // of the execution when it was judged: proof that none came since
+	Heard      time.Duration // Mono of its last beat when it was judged: proof that none came since
 }
 
 // Number asks the ledger for the number of an execution.

@@ -100,6 +100,30 @@ func (e *Engine) Look(ctx context.Context, a Ask) (Window, error) {
 // Changes grows with everything that a window could show.
 func (e *Engine) Changes() uint64 { return e.tracker.changeCount() }
 
+// stillDueWithin bounds how long StillDue waits for what was put in before.
+const stillDueWithin = 5 * time.Second
+
+// StillDue reports whether a settlement that the tracker asked for a moment ago
+// still holds, with everything applied that was put in before. It is asked right
+// before the write. An engine that is late itself answers no.
+func (e *Engine) StillDue(s Settle) bool {
+	applied := make(chan struct{})
+	e.inbox.barrier(applied)
+	limit := time.NewTimer(stillDueWithin)
+	defer limit.Stop()
+	select {
+	case <-applied:
+	case <-limit.C:
+		return false
+	case <-e.done:
+		return false
+	}
+	if e.clock != nil && e.clock.Now().Mono-e.tracker.lastTick() > stopTick {
+		return false // we were stopped, and what came meanwhile is still on its way
+	}
+	return e.tracker.StillDue(s)
+}
+
 // Run drives the tracker until ctx ends. A panic on its way leaves at once: the
 // lens ends with ctx, and waiting for it would hold the panic back for ever.
 func (e *Engine) Run(ctx context.Context) error {
@@ -231,6 +255,13 @@ func (e *Engine) publish(w Window) {
 	default:
 	}
 	e.windows <- w // only this goroutine sends, so the slot is free
+}
+
+// lastTick is the Mono of the last advance.
+func (t *Tracker) lastTick() time.Duration {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.ticked.Mono
 }
 
 func (t *Tracker) changeCount() uint64 {

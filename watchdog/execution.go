@@ -30,6 +30,9 @@ func (t *Tracker) place(r *record, sd *side, b *Beat) placement {
 	if b.AgeKind != AgeExact && r.lastBeat != never && r.flags&(flagAgeEstimated|flagAgeUnknown) == 0 {
 		return t.placeFirstSight(r, sd, b)
 	}
+	if sd != nil && sd.terminal.ends() && !t.guarded(guardTombstone) {
+		sd.terminal = TerminalSeen{}
+	}
 	switch t.executionOf(r, sd, b) {
 	case placeNew:
 		return placeNew

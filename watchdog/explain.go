@@ -103,6 +103,8 @@ func sentence(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration)
 		return disputeText(f, now)
 	case ruleQuiet, ruleQuietStalled:
 		return "no visible change " + age(max(f.LastChange, f.FirstSeen))
+	case ruleUnheard:
+		return "known from the ledger, not heard since we look, for " + age(f.LastBeat)
 	case ruleRunning, ruleCount:
 	}
 	return ""
@@ -161,20 +163,23 @@ func waitWord(w Wait) string {
 }
 
 func silentText(f *Facts, th *Thresholds, v *View, now time.Duration) string {
-	missed := missedBeats(now-f.LastBeat, th.Interval)
-	text := strconv.Itoa(missed) + " beats missed"
+	text := strconv.Itoa(missedBeats(now-f.LastBeat, th.Interval)) + " beats missed"
+	if f.Unheard {
+		text = "not heard since we look, for " + FormatAge(now-f.LastBeat)
+	}
 	if f.Group > 0 {
 		text += ", 1 of " + strconv.Itoa(f.Group)
 	}
-	switch {
+	s := decideSettle(f, th, v, now)
+	switch short := s.inShort(f, v); {
 	case f.Held != "":
 		return text + ", HELD"
-	case !th.CadenceKnown():
-		return text + "; cadence unknown, never lost by itself"
-	case v.Sweeper == "":
-		return text + "; nobody sweeps"
+	case short != "":
+		return text + "; " + short
+	case f.Trouble != "":
+		return text + "; settling failed, is tried again"
 	}
-	return text + "; lost in " + FormatAge(lostAt(f, th, v)-now)
+	return text + "; lost in " + FormatAge(s.at-now)
 }
 
 // disputeText gives both ages and calls neither fresh: the younger may be old
@@ -208,6 +213,11 @@ func inputs(d *decision, f *Facts, th *Thresholds, now time.Duration) []Input {
 	}
 	if f.Supervised.Phase > SupervisorRunning {
 		add(Input{Name: "supervisor", Value: f.Supervised.Detail, Source: SourceLocal.String(), Age: since(f.Supervised.At)})
+	}
+	if f.Unheard {
+		add(Input{Name: "told", Value: seconds(now - f.LastBeat), Unit: "s", Source: "ledger", Age: since(f.LastBeat)})
+		add(Input{Name: "interval", Value: seconds(th.Interval), Unit: "s", Source: th.IntervalFrom, Age: -1})
+		return in
 	}
 	add(Input{Name: "state", Value: f.StateText, Source: "publisher", Age: since(f.LastBeat)})
 	add(Input{Name: "beat", Value: seconds(now - f.LastBeat + f.Missing), Unit: "s", Source: lastSource(f).String(),
@@ -283,6 +293,9 @@ func possible(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration)
 	case Silent:
 		return append(lostForecast(f, th, v, now), Forecast{Running, -1, beat})
 	case Unknown:
+		if d.rule == ruleUnheard {
+			return unheardForecast(f, th, v, now)
+		}
 		return []Forecast{{Running, -1, "a source is seen again; then one grace of " + FormatLimit(th.Interval)}}
 	case Wedge:
 		moves := Forecast{Running, -1, "its loop moves again"}
@@ -293,7 +306,11 @@ func possible(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration)
 	case Stalled, Quiet:
 		switch d.rule {
 		case rulePublisherStalled:
-			return []Forecast{{Running, -1, "the publisher says running"}}
+			says := Forecast{Running, -1, "the publisher says running"}
+			if decideSettle(f, th, v, now).at == forever {
+				return []Forecast{says}
+			}
+			return append(lostForecast(f, th, v, now), says)
 		case ruleQuiet, ruleQuietStalled:
 			return []Forecast{{Silent, in(silentAt(f, th, v)), nothing}, {Running, -1, "its task, credits or state changes"}}
 		}
@@ -318,18 +335,35 @@ func possible(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration)
 	return nil
 }
 
+// lostForecast says when, by whom and if at all it is settled as lost.
 func lostForecast(f *Facts, th *Thresholds, v *View, now time.Duration) []Forecast {
-	if f.Held != "" {
+	s := decideSettle(f, th, v, now)
+	switch {
+	case f.Held != "":
 		return []Forecast{{Lost, -1, "not while held: " + f.Held}}
-	}
-	if !th.CadenceKnown() {
+	case s.at == forever && s.waits == waitsCadence:
 		return []Forecast{{Silent, -1, "nothing arrives; with unknown cadence it is never lost by itself"}}
+	case s.at == forever:
+		return []Forecast{{Silent, -1, "nothing arrives; " + s.waits}}
 	}
-	in := max(lostAt(f, th, v)-now, 0)
-	if v.Sweeper == "" {
+	in := max(s.at-now, 0)
+	switch {
+	case v.Sweeper == "":
 		return []Forecast{{Lost, in, "a sweeper runs; nobody sweeps now"}}
+	case s.waits != "":
+		return []Forecast{{Lost, in, "nothing arrives and nothing is in the way; now " + s.waits}}
+	case f.Trouble != "":
+		return []Forecast{{Lost, in, "nothing arrives; settled by " + v.Sweeper + ", whose last try failed: " + f.Trouble}}
 	}
 	return []Forecast{{Lost, in, "nothing arrives; settled by " + v.Sweeper}}
+}
+
+func unheardForecast(f *Facts, th *Thresholds, v *View, now time.Duration) []Forecast {
+	const heard = "it is heard"
+	if f.Carried == 0 || !th.CadenceKnown() {
+		return []Forecast{{Running, -1, heard}}
+	}
+	return []Forecast{{Silent, max(silentAt(f, th, v)-now, 0), "nothing arrives"}, {Running, -1, heard}}
 }
 
 func runningForecast(f *Facts, th *Thresholds, v *View, now time.Duration) []Forecast {

@@ -67,6 +67,17 @@ type Facts struct {
 
 	Group int // how many went silent together with it; 0 none
 	Held  string
+
+	// Unheard says that it is known from the ledger, or from its supervisor, and
+	// has not been heard since: LastBeat is when that was told.
+	Unheard   bool
+	BootID    bool // its publisher names its process
+	boot      string
+	Declared  bool          // its publisher says how often it beats
+	Overtaken Generation    // a newer number that the ledger knows; 0 none
+	LeaseHeld time.Duration // last sight of its lease; never
+	LeaseGone time.Duration // its lease, which was held, went; never
+	Trouble   string        // why it could not be settled the last time
 }
 
 // View is how well the observer sees: the part of the facts that all sessions
@@ -78,6 +89,9 @@ type View struct {
 	Heard     [sourceCount]time.Duration // up to when each source is proven to have told us all; never
 	Score     int                        // self-health; deadlines x (1 + Score)
 	Sweeper   string                     // who settles; empty nobody
+
+	LedgerReady  bool   // ends can be written
+	LedgerReason string // why not, and what it would need
 
 	uncarried Blindness // of sessions that no source carries: there is none
 }

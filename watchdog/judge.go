@@ -25,6 +25,7 @@ const (
 	ruleBusDisputed
 	ruleQuiet
 	ruleQuietStalled
+	ruleUnheard
 	ruleCount
 )
 
@@ -48,6 +49,7 @@ var ruleNames = [ruleCount]string{
 	ruleBusDisputed:      "fresh on one source, silent on another",
 	ruleQuiet:            "no visible change",
 	ruleQuietStalled:     "no visible change, policy says stalled",
+	ruleUnheard:          "known from the ledger, not heard",
 }
 
 // forever is a deadline that never comes.
@@ -168,6 +170,9 @@ func (p *pending) due(f *Facts, th *Thresholds, v *View, set SourceSet, at, now 
 // decideDue covers the rows that rest on deadlines. due reports whether one has
 // passed, and is told of every one that has not.
 func decideDue(f *Facts, th *Thresholds, v *View, now time.Duration, due func(SourceSet, time.Duration) bool) decision {
+	if f.Unheard {
+		return decideUnheard(f, th, v, due)
+	}
 	if silent := silentAt(f, th, v); due(f.Carried, silent) {
 		return decision{verdict: Silent, rule: ruleBeatsMissed, since: silent, next: forever, threshold: silent - f.LastBeat}
 	}
@@ -189,6 +194,25 @@ func decideDue(f *Facts, th *Thresholds, v *View, now time.Duration, due func(So
 		return d
 	}
 	return decision{verdict: Running, rule: ruleRunning, since: never, next: forever}
+}
+
+// decideUnheard is the share of sessions that only the ledger, or a supervisor,
+// has told us of. Who told us does not say that they live; their silence counts
+// from then, where it would tell us anything at all.
+func decideUnheard(f *Facts, th *Thresholds, v *View, due func(SourceSet, time.Duration) bool) decision {
+	started := f.Supervised.Phase == SupervisorRunning
+	if f.Carried != 0 && (th.CadenceKnown() || started) {
+		if silent := silentAt(f, th, v); due(f.Carried, silent) {
+			return decision{verdict: Silent, rule: ruleBeatsMissed, since: silent, next: forever, threshold: silent - f.LastBeat}
+		}
+	}
+	switch {
+	case f.Terminal.Foreign:
+		return decision{verdict: Disputed, rule: ruleForeignTerminal, since: f.Terminal.At, next: forever}
+	case started:
+		return decision{verdict: Running, rule: ruleRunning, since: never, next: forever}
+	}
+	return decision{verdict: Unknown, rule: ruleUnheard, since: f.LastBeat, next: forever}
 }
 
 // silentAt is the Mono at which a session becomes silent if nothing arrives.

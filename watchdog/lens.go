@@ -59,7 +59,7 @@ func (l *lens) look(a *Ask) Window {
 	t := l.t
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	t.globals(&w)
+	t.globals(a, &w)
 	if n, ok := t.store.find([]byte(a.Focus)); ok && a.Focus != "" {
 		d := t.detail(n)
 		w.Focus = &d
@@ -422,7 +422,7 @@ func (l *lens) fill(a *Ask, order []uint32, w *Window) {
 }
 
 // globals copies what does not belong to one session.
-func (t *Tracker) globals(w *Window) {
+func (t *Tracker) globals(a *Ask, w *Window) {
 	now := t.now.Mono
 	w.Now, w.Started = t.now, t.epoch
 	w.Fleet.LastTrouble = t.lastTrouble
@@ -440,11 +440,9 @@ func (t *Tracker) globals(w *Window) {
 	for i := len(t.brake.groups) - 1; i >= 0; i-- {
 		w.Groups = append(w.Groups, t.groupShown(t.brake.groups[i], now))
 	}
-	w.Events = t.events.latest(eventsShown)
+	w.Events = t.events.latest(a.Events, a.EventsOf)
+	w.Ledger = t.ledgerShown(now)
 }
-
-// eventsShown is how many transitions a window carries.
-const eventsShown = 64
 
 // shown is a source's link as of now.
 func (s *sight) shown(now time.Duration) Link {
@@ -466,9 +464,15 @@ const groupMembersShown = 100
 
 func (t *Tracker) groupShown(g *group, now time.Duration) Group {
 	out := Group{N: len(g.members), Of: g.of, Began: g.began, Shared: t.shared(g)}
-	if left, held := g.held(&t.policy, now); held {
-		out.HeldFor = left
+	for _, joined := range g.members { // the last of them to be let go
+		if left, held := g.held(&t.policy, joined, now); held && left < 0 {
+			out.HeldFor = left
+			break
+		} else if held {
+			out.HeldFor = max(out.HeldFor, left)
+		}
 	}
+	out.Released = g.released
 	for n := range g.members {
 		out.Members = append(out.Members, ID(t.store.idOf(t.store.at(n))))
 	}

@@ -43,6 +43,8 @@ type Policy struct {
 	SweepTimeout      time.Duration // 120 s
 	BrakeShare        float64       // of the live that may go silent together; 0.02
 	BrakeHold         time.Duration // 10 min
+	RegistryTTL       time.Duration // of sessions that only HTTP carries; 45 s
+	RejectLate        bool          // late beats are counted, not kept
 	Overrides         []Override
 	MaxSessions       int // unknown ids beyond are shed; 200,000
 	MaxNewPerSecond   int // 20,000
@@ -89,6 +91,7 @@ func (p Policy) WithDefaults() Policy {
 		p.BrakeShare = 0.02
 	}
 	setDuration(&p.BrakeHold, 10*time.Minute)
+	setDuration(&p.RegistryTTL, 45*time.Second)
 	setInt(&p.MaxSessions, 200_000)
 	setInt(&p.MaxNewPerSecond, 20_000)
 	return p
@@ -119,7 +122,7 @@ func (p Policy) Validate() []error {
 		{"policy.stall_timeout", p.StallTimeout}, {"policy.lost_after", p.LostAfter},
 		{"policy.max_wait", p.MaxWait}, {"policy.loop_lag_limit", p.LoopLagLimit},
 		{"policy.sweep_interval", p.SweepInterval}, {"policy.sweep_timeout", p.SweepTimeout},
-		{"policy.brake_hold", p.BrakeHold},
+		{"policy.brake_hold", p.BrakeHold}, {"registry.ttl", p.RegistryTTL},
 	} {
 		if d.value <= 0 {
 			bad("%s: %v is not above 0", d.name, d.value)

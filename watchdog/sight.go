@@ -65,9 +65,11 @@ func (t *Tracker) updateSight(now time.Duration) bool {
 		if up {
 			t.sighted |= src.Set()
 			t.effects = append(t.effects, SightBack{Source: src, At: t.instantAt(now)})
+			t.noteSight(src.Title()+" is seen", now)
 		} else {
 			t.sighted &^= src.Set()
 			t.effects = append(t.effects, SightLost{Source: src, Reason: reason, At: t.instantAt(since)})
+			t.noteSight(src.Title()+" is blind: "+reason, since)
 		}
 	}
 	if changed {
@@ -75,6 +77,10 @@ func (t *Tracker) updateSight(now time.Duration) bool {
 		t.lookAtSuspects()
 	}
 	return changed
+}
+
+func (t *Tracker) noteSight(text string, at time.Duration) {
+	t.note(Transition{Kind: EventSight, From: Unknown, To: Unknown, At: t.instantAt(at), Text: text})
 }
 
 // updateMasks opens and closes the blindness of each set of sources.

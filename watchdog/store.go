@@ -36,6 +36,7 @@ const (
 	flagUptime   // uptime is known
 	flagExtended // its deadline stands later than the next beat's may: look at the next beat
 	flagGrouped  // member of a correlated silence
+	flagUnheard  // told of by the ledger or a supervisor: lastBeat is when
 )
 
 // record is the main record of one session.

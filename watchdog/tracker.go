@@ -38,6 +38,8 @@ type Tracker struct {
 
 	brake   brake
 	sweeper string
+	books   books
+	settles settles
 	health  health
 
 	live, trouble int
@@ -52,7 +54,7 @@ type Tracker struct {
 	newCount      int
 
 	effects []Effect
-	events  eventRing
+	events  timeline
 	without guards // taken out by the simulation, to prove that it would notice
 	changes uint64 // grows with everything that a window could show
 }
@@ -65,6 +67,7 @@ func NewTracker(p Policy, start Instant) *Tracker {
 	for i := range t.sights {
 		t.sights[i] = newSight()
 	}
+	t.settles.readyAt, t.settles.lastPass = never, never
 	t.updateMasks(start.Mono)
 	return t
 }
@@ -115,11 +118,6 @@ func (t *Tracker) Next() Instant {
 func (t *Tracker) takeEffects() []Effect {
 	out := t.effects
 	t.effects = nil
-	for _, e := range out {
-		if c, ok := e.(Changed); ok {
-			t.events.push(c.Transition)
-		}
-	}
 	return out
 }
 
@@ -148,8 +146,8 @@ func (t *Tracker) instantAt(m time.Duration) Instant {
 
 // view is how well we see now.
 func (t *Tracker) view() View {
-	v := View{Sighted: t.sighted, Score: t.health.score, Sweeper: t.sweeper,
-		Blindness: t.blindOf}
+	v := View{Sighted: t.sighted, Score: t.health.score, Sweeper: t.sweeper, Blindness: t.blindOf,
+		LedgerReady: t.settles.ledger.Ready, LedgerReason: t.settles.ledger.Reason}
 	if !t.guarded(guardSight) {
 		v.Blindness = nil
 	}
@@ -181,6 +179,7 @@ func (t *Tracker) admit(b *Beat) (uint32, bool) {
 	r := t.store.at(n)
 	r.thresholds = t.thresholdIndex(b.ID)
 	t.begin(r, b)
+	t.wantNumber(n)
 	return n, true
 }
 
@@ -242,6 +241,9 @@ func (t *Tracker) forget(n uint32) {
 	t.leftSilence(n, t.now.Mono)
 	t.count(r, -1)
 	delete(t.suspects, n)
+	if t.sweeping() {
+		t.owe(n, false)
+	}
 	t.store.remove(n)
 }
 
@@ -315,15 +317,30 @@ func (t *Tracker) facts(n uint32, r *record, sd *side) Facts {
 	case r.flags&flagAgeEstimated != 0:
 		f.BeatKind = AgeEstimated
 	}
+	f.Unheard, f.LeaseHeld, f.LeaseGone = r.flags&flagUnheard != 0, never, never
 	if sd != nil {
 		f.fromSide(r, sd)
 	}
-	if r.flags&flagGrouped != 0 {
-		if g := t.brake.byRec[n]; g != nil {
-			f.Group, f.Held = len(g.members), g.heldText(&t.policy, t.now.Mono)
+	if len(t.books.byID) > 0 {
+		if bk := t.books.of(t.store.idOf(r)); bk != nil {
+			f.fromBook(r, bk)
 		}
 	}
+	if r.flags&flagGrouped != 0 {
+		f.Group, f.Held = t.heldWith(n)
+	}
 	return f
+}
+
+// fromBook takes what is known beside the beats.
+func (f *Facts) fromBook(r *record, bk *book) {
+	f.Trouble = bk.settle.trouble
+	if r.generation != 0 && bk.head.Generation > r.generation {
+		f.Overtaken = bk.head.Generation
+	}
+	if l := &bk.lease; (l.generation == 0 || l.generation == r.generation) && (l.boot == "" || f.BootID && l.boot == f.boot) {
+		f.LeaseHeld, f.LeaseGone = l.held, l.gone
+	}
 }
 
 // sameBytes reports whether the publisher may have sent the same bytes ever
@@ -355,6 +372,7 @@ func (f *Facts) fromSide(r *record, sd *side) {
 	f.Terminal, f.Supervised, f.MaybeNew = sd.terminal, sd.supervised, sd.maybeNew
 	f.KeySeen, f.KeyGoneAt = sd.keySeen, sd.keyGoneAt
 	f.WaitSince, f.WaitMax = sd.waitSince, sd.waitMax
+	f.boot, f.BootID, f.Declared = sd.boot, sd.boot != "", sd.interval > 0
 	if r.flags&flagEndedByBeat != 0 {
 		f.EndedAt = sd.endedAt
 	}

@@ -83,6 +83,12 @@ func (v Verdict) Meaning() string { return verdicts[v].meaning }
 // Ended reports whether the generation is over.
 func (v Verdict) Ended() bool { return verdicts[v].ended }
 
+// settles reports whether a generation may be due to be settled under this
+// verdict: whatever else it is, it becomes silent first.
+func (v Verdict) settles() bool {
+	return v == Silent || v == Stalled || v == Wedge || v == Completed || v == Failed
+}
+
 // VerdictOf reads the word of a verdict.
 func VerdictOf(word string) (Verdict, bool) {
 	for i := range verdicts {

@@ -159,10 +159,12 @@ type Group struct {
 	Began   time.Duration // Mono
 	HeldFor time.Duration // from now; negative: until they beat again or an operator releases it
 	Shared  string        // "all on eu2-*", "all NATS only" ...; empty unknown
-	Members []ID          // at most 100
+	// Released says who let it go, and why: HeldFor is 0 then. Empty: nobody.
+	Released string
+	Members  []ID // at most 100
 }
 
-// Transition is one change of a verdict.
+// Transition is one event: a change of a verdict, or what else its Kind says.
 type Transition struct {
 	ID         ID
 	Generation Generation
