@@ -171,7 +171,7 @@ func (c *child) destroy() {
 	c.kill = true
 	c.mu.Unlock()
 	c.wake()
-	rest := c.table.members(c.pid, c.mark)
+	rest, _ := c.table.members(c.pid, c.mark)
 	c.signalGroup(syscall.SIGKILL)
 	for _, m := range rest {
 		if m.pid != c.pid {
@@ -241,8 +241,8 @@ const (
 func (c *child) awaitEmpty() []int {
 	termed := map[member]bool{}
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
-		rest := c.table.members(c.pid, c.mark)
-		if len(rest) == 0 {
+		rest, sure := c.table.members(c.pid, c.mark)
+		if len(rest) == 0 && sure {
 			return nil
 		}
 		c.mu.Lock()

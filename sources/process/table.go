@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"sync"
@@ -23,6 +24,12 @@ const maxKnown = 10_000
 // wait for whoever started it before we reap it as an orphan.
 const strangeZombie = 2 * time.Second
 
+// execTime is how long a young process may show no environment because it is
+// about to run another program. Until then it cannot be told whose it is.
+const execTime = 2 * time.Second
+
+var errNoEnvironment = errors.New("no environment is shown of it")
+
 // processTable finds what belongs to each run, wherever it went: by process
 // group and session, by ancestry, by what was its descendant when it was last
 // looked at, and by the mark in the environment of orphans that became our own
@@ -36,6 +43,7 @@ type processTable struct {
 	runs    map[int]map[member]bool // root: descendants that were seen
 	marks   map[member]string       // of orphans
 	strange map[member]time.Time    // ended children of ours that belong to no run: since when
+	unsure  bool                    // the last look met an orphan that cannot be told yet
 	usage   map[member]uint64       // CPU ticks at the last sample
 	sampled time.Time
 }
@@ -70,21 +78,23 @@ func (t *processTable) disown(root int) {
 }
 
 // members gives the live processes of a run, its leader among them if it lives.
-func (t *processTable) members(root int, mark string) []member {
-	all, err := listProcesses()
-	if err != nil {
-		return nil
-	}
+// sure is false if there are others that cannot be told yet.
+func (t *processTable) members(root int, mark string) (out []member, sure bool) {
+	// Looks do not overlap: an older one would forget what a newer one has seen.
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var out []member
+	all, err := listProcesses()
+	if err != nil {
+		return nil, true
+	}
+	t.unsure = false
 	for _, p := range t.runOf(root, mark, all) {
 		if !p.ended() {
 			out = append(out, member{p.pid, p.start})
 		}
 	}
 	t.reapOrphans(all)
-	return out
+	return out, !t.unsure
 }
 
 // runOf gives what belongs to a run out of all processes, and remembers it.
@@ -132,7 +142,11 @@ func (t *processTable) marked(p processStat, mark string) bool {
 	its, ok := t.marks[key]
 	if !ok {
 		var err error
-		if its, err = markOf(p.pid); err != nil {
+		its, err = markOf(p.pid)
+		if errors.Is(err, errNoEnvironment) && ageOf(p.start) < execTime {
+			t.unsure = true
+			return false
+		} else if err != nil {
 			return false
 		}
 		t.marks[key] = its
@@ -244,12 +258,12 @@ type run struct {
 
 // sample looks at all runs at once, and remembers what belongs to each.
 func (t *processTable) sample(runs []run) map[int]usageOf {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	all, err := listProcesses()
 	if err != nil {
 		return nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	now := time.Now()
 	since := now.Sub(t.sampled)
 	first := t.sampled.IsZero()
@@ -292,7 +306,7 @@ func (t *processTable) leftovers(root int, start uint64, mark string) []member {
 	reused := slices.ContainsFunc(all, func(p processStat) bool { return p.pid == root && p.start != start })
 	var out []member
 	for _, p := range all {
-		if p.ended() || p.pid == t.self || p.session == t.session || p.start < start {
+		if p.ended() || p.pid == t.self || p.session == t.session || p.session == 0 || p.start < start {
 			continue
 		}
 		its, err := markOf(p.pid)

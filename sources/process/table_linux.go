@@ -49,11 +49,15 @@ func adoptOrphans(on bool) bool {
 }
 
 // markOf is the mark of the run in the environment that a process was started
-// with; empty if it has none.
+// with; empty if it has none. errNoEnvironment is wrapped where nothing at all
+// is shown.
 func markOf(pid int) (string, error) {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
 		return "", err
+	}
+	if len(env) == 0 {
+		return "", errNoEnvironment
 	}
 	for v := range bytes.SplitSeq(env, []byte{0}) {
 		if mark, ok := strings.CutPrefix(string(v), markVariable+"="); ok {
@@ -62,6 +66,9 @@ func markOf(pid int) (string, error) {
 	}
 	return "", nil
 }
+
+// ageOf is how long ago a process was started, by its start.
+func ageOf(start uint64) time.Duration { return sinceBoot() - time.Duration(start)*clockTick }
 
 // signalMember signals a process by a handle, so that the signal cannot reach
 // one that was given the same number meanwhile.

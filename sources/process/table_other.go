@@ -87,6 +87,9 @@ func markOf(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if len(env) == 0 {
+		return "", errNoEnvironment
+	}
 	for _, v := range env {
 		if mark, ok := strings.CutPrefix(v, markVariable+"="); ok {
 			return mark, nil
@@ -94,6 +97,9 @@ func markOf(pid int) (string, error) {
 	}
 	return "", nil
 }
+
+// ageOf is how long ago a process was started, by its start.
+func ageOf(start uint64) time.Duration { return time.Since(time.UnixMilli(int64(start))) }
 
 // signalMember signals a process by its number; between the look and the signal
 // the number could be given again.
