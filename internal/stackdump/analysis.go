@@ -74,7 +74,7 @@ func (a *Analysis) judge(l *loop) {
 	case a.onCPU() >= 0:
 		i := a.onCPU()
 		a.Verdict = Busy
-		a.accuse(i, 0, 2)
+		a.accuse(i, 0)
 		a.Why = "on a CPU: " + a.standing(i)
 	default:
 		a.Verdict = Unclear
@@ -105,7 +105,7 @@ func (a *Analysis) judgeLoop(l *loop) {
 		}
 	}
 	if l.above >= 0 {
-		a.accuse(l.thread, l.above, 2)
+		a.accuse(l.thread, l.above)
 	}
 }
 
@@ -121,11 +121,15 @@ func (a *Analysis) onCPU() int {
 	return -1
 }
 
-// accuse names the innermost frame of the program's own in a thread, and up to
-// most-1 callers of it that follow at once. Only frames before above count, if
-// that is not 0: those of what the loop runs. A name that was cut off names
-// nobody.
-func (a *Analysis) accuse(thread, above, most int) {
+// accuse names the innermost frame of the program's own in a thread; in Python
+// its caller too, if that follows at once: what calls the library is often a
+// helper. Only frames before above count, if that is not 0: those of what the
+// loop runs. A name that was cut off names nobody.
+func (a *Analysis) accuse(thread, above int) {
+	most := 1
+	if familyOf(a.Dump.Format) == pythonFamily && len(a.Cycles) == 0 {
+		most = 2
+	}
 	t := &a.Dump.Threads[thread]
 	if above <= 0 {
 		above = len(t.Frames)
@@ -138,7 +142,7 @@ func (a *Analysis) accuse(thread, above, most int) {
 			}
 			continue
 		}
-		if cutName(f) || found == most {
+		if cutName(f) || found == most || found > 0 && f.Function == "<module>" {
 			return
 		}
 		found++
@@ -201,7 +205,7 @@ func (a *Analysis) suspect() {
 		a.suspectNative()
 	case scriptFamily:
 		if len(d.Threads) > 0 && !d.Threads[0].WroteDump && d.Threads[0].State != "idle" {
-			a.accuse(0, 0, 2)
+			a.accuse(0, 0)
 		}
 	}
 }
@@ -211,7 +215,7 @@ func (a *Analysis) suspect() {
 func (a *Analysis) suspectPython() {
 	d := a.Dump
 	if len(d.Threads) == 1 {
-		a.accuse(0, 0, 2)
+		a.accuse(0, 0)
 		return
 	}
 	if d.Cut == CutThreads {
@@ -220,13 +224,13 @@ func (a *Analysis) suspectPython() {
 	for _, g := range a.Groups {
 		t := &d.Threads[g.Threads[0]]
 		if f, ok := t.top(); ok && f.Code == User && !cutName(f) && g.Count == 1 && !soleWriter(t) {
-			a.accuse(g.Threads[0], 0, 1)
+			a.accuse(g.Threads[0], 0)
 		}
 	}
 	if len(a.Culprits) == 0 {
 		for i := range d.Threads {
 			if d.Threads[i].Current && !soleWriter(&d.Threads[i]) {
-				a.accuse(i, 0, 2)
+				a.accuse(i, 0)
 			}
 		}
 	}
@@ -249,11 +253,11 @@ func (a *Analysis) suspectRuby() {
 	}
 	for i := range d.Threads {
 		if waiting && insideLock(&d.Threads[i]) {
-			a.accuse(i, 0, 2)
+			a.accuse(i, 0)
 		}
 	}
 	if len(a.Culprits) == 0 && len(d.Threads) > 0 {
-		a.accuse(0, 0, 2)
+		a.accuse(0, 0)
 	}
 }
 
@@ -281,7 +285,7 @@ func (a *Analysis) suspectNative() {
 	}
 	for _, g := range a.Groups {
 		if t := &d.Threads[g.Threads[0]]; g.Count == 1 && t.Lock && t.user() {
-			a.accuse(g.Threads[0], 0, 1)
+			a.accuse(g.Threads[0], 0)
 		}
 	}
 	if len(a.Culprits) > 0 {
@@ -289,13 +293,13 @@ func (a *Analysis) suspectNative() {
 	}
 	for _, g := range a.Groups {
 		if t := &d.Threads[g.Threads[0]]; g.Count == 1 && t.user() && !isMain(d, g.Threads[0]) && !pollsItself(t) {
-			a.accuse(g.Threads[0], 0, 2)
+			a.accuse(g.Threads[0], 0)
 		}
 	}
 	if len(a.Culprits) == 0 {
 		for i := range d.Threads {
 			if isMain(d, i) {
-				a.accuse(i, 0, 2)
+				a.accuse(i, 0)
 			}
 		}
 	}

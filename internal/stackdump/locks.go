@@ -222,20 +222,20 @@ func (a *Analysis) accuseDeadlock() {
 		members[0], members[i] = members[i], members[0]
 	}
 	for _, i := range members {
-		a.accuse(i, 0, 1)
+		a.accuse(i, 0)
 	}
 	if len(members) > 0 {
 		return
 	}
 	for _, g := range a.Groups {
 		if t := &a.Dump.Threads[g.Threads[0]]; t.user() && t.ID != "1" && blocked(t) {
-			a.accuse(g.Threads[0], 0, 1)
+			a.accuse(g.Threads[0], 0)
 		}
 	}
 	if len(a.Culprits) == 0 && len(a.Dump.Threads) > 0 {
 		for i := range a.Dump.Threads {
 			if a.Dump.Threads[i].ID == "1" {
-				a.accuse(i, 0, 2)
+				a.accuse(i, 0)
 			}
 		}
 	}

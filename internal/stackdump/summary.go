@@ -1,13 +1,15 @@
 package stackdump
 
+import "cmp"
+
 // Summary is what dump-view --json prints of a file. Unknown values are null.
 type Summary struct {
 	Format    Format       `json:"format"`
 	Dumps     int          `json:"dumps"`
-	Threads   int          `json:"threads"` // of all dumps
-	Groups    int          `json:"groups"`  // of the first one
-	Culprit   []SummaryRow `json:"culprit"` // never null
-	Loop      *SummaryLoop `json:"loop"`
+	Threads   int          `json:"threads"`   // of all dumps
+	Groups    int          `json:"groups"`    // of the first one
+	Culprit   []SummaryRow `json:"culprit"`   // never null
+	Loop      *string      `json:"loop"`      // name of its thread, else its id
 	Truncated *string      `json:"truncated"` // threads, frames or bytes
 	Deadlocks int          `json:"deadlocks"` // cycles that are named or likely
 	Stray     int          `json:"stray_lines"`
@@ -21,13 +23,6 @@ type SummaryRow struct {
 	Line     *int    `json:"line"`
 }
 
-// SummaryLoop is the thread of the event loop.
-type SummaryLoop struct {
-	ID    *string `json:"id"`
-	Name  *string `json:"name"`
-	State *string `json:"state"`
-}
-
 // NewSummary tells of a file in the shape of dump-view --json.
 func NewSummary(f *File, o Options) Summary {
 	s := Summary{Format: f.Format, Dumps: len(f.Dumps), Threads: f.Threads(), Stray: f.Stray, Verdict: NotADump, Culprit: []SummaryRow{}}
@@ -37,7 +32,7 @@ func NewSummary(f *File, o Options) Summary {
 	}
 	first := Analyze(&f.Dumps[0], o)
 	s.Groups = len(first.Groups)
-	a := decisive(f, first, o)
+	a, _ := decisive(f, first, o)
 	s.Verdict = a.Verdict
 	for _, c := range a.Culprits {
 		row := SummaryRow{Function: c.Name, File: known(c.File)}
@@ -48,7 +43,7 @@ func NewSummary(f *File, o Options) Summary {
 	}
 	if a.Loop >= 0 {
 		t := &a.Dump.Threads[a.Loop]
-		s.Loop = &SummaryLoop{ID: known(t.ID), Name: known(t.Name), State: known(t.State)}
+		s.Loop = known(cmp.Or(t.Name, t.ID, t.Labels))
 	}
 	for _, c := range a.Cycles {
 		if c.Certainty != Suspected {
@@ -58,19 +53,19 @@ func NewSummary(f *File, o Options) Summary {
 	return s
 }
 
-// decisive is the analysis that speaks for a file: of the first dump, or, if that
-// one is unclear, of the first that is not.
-func decisive(f *File, first *Analysis, o Options) *Analysis {
+// decisive is the analysis that speaks for a file, and the number of its dump:
+// of the first dump, or, if that one is unclear, of the first that is not.
+func decisive(f *File, first *Analysis, o Options) (*Analysis, int) {
 	const most = 16 // looked at
 	if first.Verdict != Unclear {
-		return first
+		return first, 0
 	}
 	for i := 1; i < min(len(f.Dumps), most); i++ {
 		if a := Analyze(&f.Dumps[i], o); a.Verdict != Unclear {
-			return a
+			return a, i
 		}
 	}
-	return first
+	return first, 0
 }
 
 func known(s string) *string {
