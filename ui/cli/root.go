@@ -100,6 +100,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.AddCommand(
 		a.attachCommand(), a.demoCommand(), a.recordCommand(), a.replayCommand(),
 		a.lsCommand(), a.getCommand(), a.whyCommand(), a.checkCommand(),
+		a.dumpViewCommand(),
 		a.busCommand(), a.beatCommand(),
 		a.doctorCommand(), a.configCommand(), a.versionCommand(),
 	)
