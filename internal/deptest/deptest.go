@@ -40,8 +40,8 @@ func rooms() []room {
 	return []room{
 		{path: "watchdog/...", own: []string{"watchdog"}, onlyLibs: none},
 		{path: "internal/...", own: []string{"watchdog", "internal/termtext", "internal/spelling"}},
-		{path: "sources/...", own: []string{"watchdog", "internal/..."}},
-		{path: "sources/recording/recordingtest", own: []string{"watchdog", "internal/...", "sources/recording"}},
+		{path: "sources/...", own: []string{"watchdog/...", "internal/..."}},
+		{path: "sources/recording/recordingtest", own: []string{"watchdog/...", "internal/...", "sources/recording"}},
 		{path: "demo/...", own: []string{"watchdog/...", "internal/...", "sources/..."}},
 		{path: "ui", own: []string{"watchdog", "internal/query", "internal/stackdump", "internal/termtext"}, onlyLibs: charm},
 		{path: "ui/terminal/...", own: []string{"ui", "watchdog", "internal/query", "internal/stackdump", "internal/termtext"}, onlyLibs: terminal},

@@ -50,6 +50,7 @@ func TestViolations(t *testing.T) {
 		{"internal/wire", Module + "/internal/config", "may not import"},
 		{"internal/config", "go.yaml.in/yaml/v3", ""},
 		{"sources/natsbus", Module + "/internal/wire", ""},
+		{"sources/natsbus", Module + "/watchdog/guard", ""},
 		{"sources/natsbus", Module + "/sources/redisstore", "may not import"},
 		{"sources/natsbus", Module + "/ui", "may not import"},
 		{"demo", Module + "/sources/natsbus", ""},
