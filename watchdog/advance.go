@@ -62,6 +62,9 @@ func (t *Tracker) apply(ev Event) {
 		t.terminalSeen(e)
 	case Supervised:
 		t.supervisedBy(e)
+	case HTTPSilent:
+		since := max(t.now.Mono, e.At) - max(e.Age, 0)
+		t.onSide(e.ID, e.Generation, func(sd *side) { sd.httpSilent = max(since, 1) }, e.At)
 	case HeadSeen, FollowedUp, Claimed, SettleFailed, LedgerChanged, Swept, LeaseSeen, BrakeReleased:
 		t.applyLedger(ev)
 	case Wedged:

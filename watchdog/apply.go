@@ -149,6 +149,11 @@ func (t *Tracker) carry(r *record, b *Beat) (more bool) {
 	if b.Source <= SourceRedis {
 		r.lastBy[b.Source] = max(r.lastBy[b.Source], t.moment(b.Received))
 	}
+	if b.Source == SourceHTTP {
+		if sd := t.store.sideOf(r); sd != nil && sd.httpSilent != 0 {
+			sd.httpSilent, more = 0, true
+		}
+	}
 	if b.Source != SourceRedis {
 		return more
 	}

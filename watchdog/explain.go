@@ -103,6 +103,8 @@ func sentence(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration)
 		return disputeText(f, now)
 	case ruleQuiet, ruleQuietStalled:
 		return "no visible change " + age(max(f.LastChange, f.FirstSeen))
+	case ruleHTTPDisputed:
+		return "no HTTP heartbeat for " + age(f.HTTPSilent) + ", " + lastSource(f).Title() + " beat " + age(f.LastBeat) + " old"
 	case ruleUnheard:
 		return "known from the ledger, not heard since we look, for " + age(f.LastBeat)
 	case ruleRunning, ruleCount:

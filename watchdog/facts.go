@@ -53,7 +53,8 @@ type Facts struct {
 	KeyPolls    int           // successive good polls without it
 	KeySeen     time.Duration // last poll that found it
 	KeyGoneAt   time.Duration
-	NATSRunning int // NATS beats saying running after KeySeen, up to 2
+	NATSRunning int           // NATS beats saying running after KeySeen, up to 2
+	HTTPSilent  time.Duration // since when its heartbeats by HTTP are missing while others carry it; 0 they are not
 
 	WorkKnown  bool
 	LastWork   time.Duration

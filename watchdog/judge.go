@@ -26,6 +26,7 @@ const (
 	ruleQuiet
 	ruleQuietStalled
 	ruleUnheard
+	ruleHTTPDisputed
 	ruleCount
 )
 
@@ -49,6 +50,7 @@ var ruleNames = [ruleCount]string{
 	ruleBusDisputed:      "fresh on one source, silent on another",
 	ruleQuiet:            "no visible change",
 	ruleQuietStalled:     "no visible change, policy says stalled",
+	ruleHTTPDisputed:     "HTTP heartbeats stopped, beats elsewhere",
 	ruleUnheard:          "known from the ledger, not heard",
 }
 
@@ -276,6 +278,9 @@ func workDeadline(f *Facts, th *Thresholds, v *View) time.Duration {
 func decideDispute(f *Facts, th *Thresholds, v *View, now time.Duration, due func(SourceSet, time.Duration) bool) (decision, bool) {
 	if f.Terminal.Foreign {
 		return decision{verdict: Disputed, rule: ruleForeignTerminal, since: f.Terminal.At, next: forever}, true
+	}
+	if f.HTTPSilent != 0 {
+		return decision{verdict: Disputed, rule: ruleHTTPDisputed, since: f.HTTPSilent, next: forever}, true
 	}
 	both := SourceNATS.Set() | SourceRedis.Set()
 	if f.Carried&both == both && f.KeyHeld && f.KeyPolls >= 2 && f.NATSRunning >= 2 {

@@ -98,7 +98,8 @@ type side struct {
 	supervised                 Supervised
 	endedAt                    time.Duration
 	lateBeats                  uint64
-	maybeNew                   bool // beats since its end could be of a new execution
+	maybeNew                   bool          // beats since its end could be of a new execution
+	httpSilent                 time.Duration // Mono since which HTTP is silent while others carry it; 0 it is not
 	behind                     behind
 	overtaken                  [2]span // the executions before the head's, newest first
 	firstSeen                  moment  // of the session, if an execution was overtaken; else noMoment

@@ -370,7 +370,7 @@ func (f *Facts) precise(r *record) {
 func (f *Facts) fromSide(r *record, sd *side) {
 	f.WedgedAt, f.LoopLag = sd.wedgedAt, sd.loopLag
 	f.Terminal, f.Supervised, f.MaybeNew = sd.terminal, sd.supervised, sd.maybeNew
-	f.KeySeen, f.KeyGoneAt = sd.keySeen, sd.keyGoneAt
+	f.KeySeen, f.KeyGoneAt, f.HTTPSilent = sd.keySeen, sd.keyGoneAt, sd.httpSilent
 	f.WaitSince, f.WaitMax = sd.waitSince, sd.waitMax
 	f.boot, f.BootID, f.Declared = sd.boot, sd.boot != "", sd.interval > 0
 	if r.flags&flagEndedByBeat != 0 {

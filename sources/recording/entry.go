@@ -91,6 +91,16 @@ func eventTable() map[string]reflect.Type {
 		"terminal_seen": reflect.TypeFor[watchdog.TerminalSeen](),
 		"supervised":    reflect.TypeFor[watchdog.Supervised](),
 		"wedged":        reflect.TypeFor[watchdog.Wedged](),
+
+		"head_seen":      reflect.TypeFor[watchdog.HeadSeen](),
+		"followed_up":    reflect.TypeFor[watchdog.FollowedUp](),
+		"claimed":        reflect.TypeFor[watchdog.Claimed](),
+		"settle_failed":  reflect.TypeFor[watchdog.SettleFailed](),
+		"ledger_changed": reflect.TypeFor[watchdog.LedgerChanged](),
+		"swept":          reflect.TypeFor[watchdog.Swept](),
+		"lease_seen":     reflect.TypeFor[watchdog.LeaseSeen](),
+		"http_silent":    reflect.TypeFor[watchdog.HTTPSilent](),
+		"brake_released": reflect.TypeFor[watchdog.BrakeReleased](),
 	}
 }
 
@@ -114,7 +124,7 @@ func newDialect() *dialect {
 				reflect.TypeFor[watchdog.Outcome](): wordsOf(
 					watchdog.OutcomeNone, watchdog.OutcomeCompleted, watchdog.OutcomeError,
 					watchdog.OutcomeStopped, watchdog.OutcomeLost, watchdog.OutcomeExpired),
-				reflect.TypeFor[watchdog.SupervisorPhase](): {"none", "running", "restarting", "crash_loop"},
+				reflect.TypeFor[watchdog.SupervisorPhase](): {"none", "running", "restarting", "crash_loop", "stopping", "held"},
 			},
 			text: cleanText,
 			id:   readID,

@@ -34,6 +34,9 @@ func fill(t *testing.T, c *codec, v reflect.Value, n int) {
 	case v.Type() == instantType:
 		v.Set(reflect.ValueOf(watchdog.Instant{Mono: time.Hour + 1, Boot: 3*time.Hour + 2, Wall: started().Wall + 3}))
 		return
+	case v.Type() == timeType:
+		v.Set(reflect.ValueOf(time.Date(2026, 11, 30, 3, 0, n, 7, time.UTC)))
+		return
 	case c.words[v.Type()] != nil:
 		v.SetUint(1)
 		return

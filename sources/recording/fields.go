@@ -33,6 +33,7 @@ type codec struct {
 var (
 	durationType = reflect.TypeFor[time.Duration]()
 	instantType  = reflect.TypeFor[watchdog.Instant]()
+	timeType     = reflect.TypeFor[time.Time]()
 	idType       = reflect.TypeFor[watchdog.ID]()
 )
 
@@ -51,6 +52,10 @@ func (c *codec) append(dst []byte, v reflect.Value) ([]byte, error) {
 		return appendInstant(dst, v.Interface().(watchdog.Instant)), nil
 	case durationType:
 		return strconv.AppendInt(dst, v.Int(), 10), nil
+	case timeType:
+		dst = append(dst, '"')
+		dst = v.Interface().(time.Time).UTC().AppendFormat(dst, time.RFC3339Nano)
+		return append(dst, '"'), nil
 	}
 	if words, ok := c.words[v.Type()]; ok {
 		n := v.Uint()
@@ -135,6 +140,10 @@ func (c *codec) read(data []byte, v reflect.Value) error {
 		return err
 	case idType:
 		return c.readID(data, v)
+	case timeType:
+		at, err := readTime(data)
+		v.Set(reflect.ValueOf(at))
+		return err
 	}
 	if words, ok := c.words[v.Type()]; ok {
 		return readWord(data, words, v)
@@ -218,7 +227,13 @@ func (c *codec) readStruct(data []byte, v reflect.Value) error {
 	for i := range v.NumField() {
 		name := snake(v.Type().Field(i).Name)
 		field, ok := raw[name]
-		if !ok || string(field) == "null" {
+		if !ok {
+			continue
+		}
+		if string(field) == "null" {
+			if v.Field(i).Kind() == reflect.Float64 {
+				v.Field(i).SetFloat(math.NaN()) // written so: it was not known
+			}
 			continue
 		}
 		if err := c.read(field, v.Field(i)); err != nil {
@@ -257,12 +272,27 @@ func (l instantLine) instant() (watchdog.Instant, error) {
 	if !within(at.Mono) || !within(at.Boot) {
 		return at, errSpan
 	}
-	// Years that UnixNano can hold, with room on both sides.
-	if y := l.Wall.UTC().Year(); y < 1700 || y > 2250 {
-		return at, fmt.Errorf("the year %d cannot be", y)
+	if err := checkYear(l.Wall); err != nil {
+		return at, err
 	}
 	at.Wall = l.Wall.UnixNano()
 	return at, nil
+}
+
+// checkYear refuses what UnixNano cannot hold, with room on both sides.
+func checkYear(at time.Time) error {
+	if y := at.UTC().Year(); y < 1700 || y > 2250 {
+		return fmt.Errorf("the year %d cannot be", y)
+	}
+	return nil
+}
+
+func readTime(data []byte) (time.Time, error) {
+	var at time.Time
+	if err := json.Unmarshal(data, &at); err != nil {
+		return time.Time{}, errShape
+	}
+	return at.UTC(), checkYear(at)
 }
 
 func readSpan(data []byte) (time.Duration, error) {
