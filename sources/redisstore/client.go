@@ -110,7 +110,7 @@ func (c *client) singleOptions() *redis.Options {
 		Network: t.network, Addr: t.seeds()[0], Username: t.username, Password: t.password, DB: t.db,
 		Protocol: 2, Dialer: c.dial,
 		MaxRetries: -1, DialTimeout: dialLimit, DialerRetries: 1, ReadTimeout: ioLimit, WriteTimeout: ioLimit,
-		ContextTimeoutEnabled: true, PoolSize: poolRoom, MaxActiveConns: maxSockets, PipelinePoolSize: -1,
+		ContextTimeoutEnabled: true, PoolSize: poolRoom, MaxActiveConns: t.socketLimit(), PipelinePoolSize: -1,
 		ConnMaxIdleTime: -1, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
@@ -124,7 +124,7 @@ func (c *client) failoverOptions() *redis.FailoverOptions {
 		Username: t.username, Password: t.password, DB: t.db,
 		Protocol: 2, Dialer: c.dial,
 		MaxRetries: -1, DialTimeout: dialLimit, DialerRetries: 1, ReadTimeout: ioLimit, WriteTimeout: ioLimit,
-		ContextTimeoutEnabled: true, PoolSize: poolRoom, MaxActiveConns: maxSockets, PipelinePoolSize: -1,
+		ContextTimeoutEnabled: true, PoolSize: poolRoom, MaxActiveConns: t.socketLimit(), PipelinePoolSize: -1,
 		ConnMaxIdleTime: -1, DisableIdentity: true,
 	}
 }
@@ -136,7 +136,7 @@ func (c *client) clusterOptions() *redis.ClusterOptions {
 		Protocol: 2, Dialer: c.dial,
 		MaxRedirects: maxRedirect, MaxRetries: -1, MinRetryBackoff: -1, MaxRetryBackoff: -1,
 		DialTimeout: dialLimit, DialerRetries: 1, ReadTimeout: ioLimit, WriteTimeout: ioLimit,
-		ContextTimeoutEnabled: true, PoolSize: poolRoom, MaxActiveConns: maxSockets, PipelinePoolSize: -1,
+		ContextTimeoutEnabled: true, PoolSize: poolRoom, MaxActiveConns: t.socketLimit(), PipelinePoolSize: -1,
 		ConnMaxIdleTime: -1, DisableIdentity: true, ClusterStateReloadInterval: 5 * time.Second,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}

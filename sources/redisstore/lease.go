@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -84,14 +85,14 @@ func (c *client) hold(ctx context.Context, h Holding) error {
 }
 
 func (h *Holding) keys() []string {
-	return []string{wire.LivenessKey(h.ID), leaseKey(h.ID), headKey(h.ID), terminalKey(h.ID, h.Generation)}
+	return []string{wire.LivenessKey(h.ID), wire.LeaseKey(h.ID), wire.HeadKey(h.ID), wire.TerminalKey(h.ID, h.Generation)}
 }
 
 func (h *Holding) arguments() []any {
 	seconds := max(int64((h.TTL+time.Second-1)/time.Second), 1)
 	return []any{
 		h.Payload, seconds, appendLease(nil, h.Generation, h.BootID), h.Lease.Milliseconds(),
-		uint32(h.Generation), h.BootID, terminalPrefix(h.ID),
+		uint32(h.Generation), h.BootID, strings.TrimSuffix(wire.TerminalKey(h.ID, 0), "0"),
 	}
 }
 

@@ -66,6 +66,14 @@ type target struct {
 	db       int
 	tls      *tls.Config
 	display  string // redacted
+	sockets  int    // of one server, at most; 0 is maxSockets
+}
+
+func (t *target) socketLimit() int {
+	if t.sockets == 0 {
+		return maxSockets
+	}
+	return t.sockets
 }
 
 // resolve checks o and reads its files. Its errors say what to change and never

@@ -26,7 +26,7 @@ import (
 )
 
 // startCluster starts three masters that share the slots.
-func startCluster(t *testing.T) []*realServer {
+func startCluster(t testing.TB) []*realServer {
 	t.Helper()
 	ctx := context.Background()
 	var nodes []*realServer
@@ -68,7 +68,7 @@ func clusterOptions(nodes []*realServer) Options {
 	return o
 }
 
-func clusterAdmin(t *testing.T, o Options) *redis.ClusterClient {
+func clusterAdmin(t testing.TB, o Options) *redis.ClusterClient {
 	t.Helper()
 	admin := redis.NewClusterClient(&redis.ClusterOptions{Addrs: o.Addrs, Protocol: 2})
 	t.Cleanup(func() { _ = admin.Close() })
