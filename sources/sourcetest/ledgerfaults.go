@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -94,40 +95,65 @@ func survivesDeath(t *testing.T, h LedgerHarness) {
 	rec, stopFollowing := h.follow(t, all[len(all)-1])
 	defer stopFollowing()
 	rec.Wait(t, h.Patience, "a follower that has caught up", func() bool { return len(EventsOf[watchdog.FollowedUp](rec, 0)) > 0 })
-	const kills, generations, writers = 3, 30, 6
-	stands := [generations][writers]watchdog.Record{}
+	ends := &agreement{ends: map[watchdog.Generation]string{}}
+	over := make(chan struct{})
 	var race sync.WaitGroup
-	for w := range writers {
+	for w := range 6 {
 		race.Go(func() {
-			for g := range generations {
-				r := endOf("survivor", watchdog.Generation(g+1), fmt.Sprintf("%d-%d", g, w))
-				stands[g][w] = h.settle(t, all[w%len(all)], r)
-				time.Sleep(20 * time.Millisecond) // so that the kills fall among the writes
+			for g := watchdog.Generation(1); ; g++ {
+				select {
+				case <-over:
+					return
+				case <-time.After(20 * time.Millisecond): // so that the kills fall among the writes
+				}
+				ends.learn(t, g, h.settle(t, all[w%len(all)], endOf("survivor", g, fmt.Sprintf("%d-%d", g, w))))
 			}
 		})
 	}
-	for range kills {
+	for range kills() {
 		time.Sleep(100 * time.Millisecond)
 		store.Kill(t)
 		store.Restart(t)
 		h.ready(t, all[0])
 	}
+	close(over)
 	race.Wait()
-	for g := range stands {
-		for w := range stands[g] {
-			if stands[g][w].Nonce != stands[g][0].Nonce {
-				t.Fatalf("generation %d ended as %q and as %q", g+1, stands[g][0].Nonce, stands[g][w].Nonce)
-			}
-		}
-		if r, found := h.record(t, all[0], "survivor", watchdog.Generation(g+1)); !found || r.Nonce != stands[g][0].Nonce {
-			t.Fatalf("the end of generation %d became %+v, %v", g+1, r, found)
+	for g, nonce := range ends.ends {
+		if r, found := h.record(t, all[0], "survivor", g); !found || r.Nonce != nonce {
+			t.Fatalf("the end %q of generation %d became %+v, %v", nonce, g, r, found)
 		}
 	}
-	rec.Wait(t, 2*h.Patience, "every end, told to a follower", func() bool { return len(terminals(rec)) == generations })
+	t.Logf("%d generations, each written by up to 6, over %d kills", len(ends.ends), kills())
+	rec.Wait(t, 2*h.Patience, "every end, told to a follower", func() bool { return len(terminals(rec)) == len(ends.ends) })
 	mark := rec.Mark()
 	store.Kill(t)
 	store.Restart(t)
 	rec.Wait(t, 2*h.Patience, "that all has been told again after a break", func() bool { return len(EventsOf[watchdog.FollowedUp](rec, mark)) > 0 })
+}
+
+// kills is how often a store is killed: the full figure where there is time.
+func kills() int {
+	if os.Getenv("SESSIONWATCH_SOAK") == "long" {
+		return 100
+	}
+	return 3
+}
+
+// agreement is what many writers learned of the same generations.
+type agreement struct {
+	mu   sync.Mutex
+	ends map[watchdog.Generation]string // nonces
+}
+
+func (a *agreement) learn(t *testing.T, g watchdog.Generation, r watchdog.Record) {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before, known := a.ends[g]
+	a.ends[g] = r.Nonce
+	if known && before != r.Nonce {
+		t.Errorf("generation %d ended as %q for one and as %q for another", g, before, r.Nonce)
+	}
 }
 
 // toldOfHanging stops the store in the midst of a write.
