@@ -18,8 +18,6 @@ import (
 	"github.com/sessionwatch/sessionwatch/internal/embedded"
 	"github.com/sessionwatch/sessionwatch/sources/natsbus"
 	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
-	"github.com/sessionwatch/sessionwatch/watchdog"
-	"github.com/sessionwatch/sessionwatch/watchdog/guard"
 )
 
 // ear hears beats over a bare connection.
@@ -101,30 +99,12 @@ func openGuard(t *testing.T, o natsbus.Options) *natsbus.Guard {
 	return g
 }
 
-// quick are options of a session that a test does not wait long for.
-func quick(id watchdog.ID, g guard.Publisher) guard.Options {
-	return guard.Options{
-		ID: id, Publishers: []guard.Publisher{g},
-		Interval: 200 * time.Millisecond, RedisTTL: time.Second, StallTimeout: time.Second, FlushTimeout: 10 * time.Second,
-	}
-}
-
-func startSession(t *testing.T, o guard.Options) *guard.Session {
-	t.Helper()
-	s, _, err := guard.Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
 func TestBareClientSeesTheLifeOfAGuardedAgent(t *testing.T) {
 	server := serveReal(t, sourcetest.RealBinary(t, "nats-server"))
 	e := listen(t, server.Address(), "agent.liveness.>")
-	o := quick("team.a:job-7", openGuard(t, producerOptions(server.Address())))
+	o := sourcetest.QuickSession("team.a:job-7", openGuard(t, producerOptions(server.Address())))
 	o.AgentID = "worker-7"
-	s := startSession(t, o)
+	s := sourcetest.StartSession(t, o)
 	s.SetTask("chunk 1/200")
 
 	subject, first := e.next(t)
@@ -161,9 +141,9 @@ func TestBareClientSeesTheLifeOfAGuardedAgent(t *testing.T) {
 func TestPlainGuardSendsFiveFields(t *testing.T) {
 	server := serveEmbedded(t)
 	e := listen(t, server.Address(), "agent.liveness.plain")
-	o := quick("plain", openGuard(t, producerOptions(server.Address())))
+	o := sourcetest.QuickSession("plain", openGuard(t, producerOptions(server.Address())))
 	o.Plain = true
-	s := startSession(t, o)
+	s := sourcetest.StartSession(t, o)
 	_, beat := e.next(t)
 	s.Fail(io.ErrUnexpectedEOF)
 	last, _ := e.until(t, "error")
@@ -177,9 +157,9 @@ func TestPlainGuardSendsFiveFields(t *testing.T) {
 func TestGuardAnswersAPing(t *testing.T) {
 	server := serveEmbedded(t)
 	e := listen(t, server.Address(), "agent.liveness.>")
-	o := quick("pinged", openGuard(t, producerOptions(server.Address())))
+	o := sourcetest.QuickSession("pinged", openGuard(t, producerOptions(server.Address())))
 	o.Interval, o.RedisTTL, o.StallTimeout = time.Hour, 2*time.Hour, 3*time.Hour
-	startSession(t, o)
+	sourcetest.StartSession(t, o)
 	e.next(t)
 	server.send(t, "agent.ping", []byte("anything"))
 	if _, beat := e.next(t); beat["seq"] != 2.0 {
@@ -192,34 +172,13 @@ func TestAgentGoesOnWithoutItsBus(t *testing.T) {
 	server := serveReal(t, sourcetest.RealBinary(t, "nats-server"))
 	e := listen(t, server.Address(), "agent.liveness.>")
 	g := openGuard(t, producerOptions(server.Address()))
-	s := startSession(t, quick("s", g))
+	s := sourcetest.StartSession(t, sourcetest.QuickSession("s", g))
 	e.next(t)
-	work := func() (worst time.Duration, rate float64) {
-		began := time.Now()
-		n := 0
-		for time.Since(began) < time.Second {
-			one := time.Now()
-			for range 1000 {
-				s.Touch()
-			}
-			s.SetTask("busy")
-			n++
-			worst = max(worst, time.Since(one))
-		}
-		return worst, float64(n) / time.Since(began).Seconds()
-	}
-	_, up := work()
 	for name, outage := range map[string]struct{ begin, end func() }{
 		"killed": {func() { server.Kill(t) }, func() { server.Restart(t) }},
 		"hangs":  {func() { server.Pause(t) }, func() { server.Resume(t) }},
 	} {
-		outage.begin()
-		worst, down := work()
-		outage.end()
-		t.Logf("%s: %.0f rounds/s, %.0f before; the longest took %v", name, down, up, worst)
-		if worst > time.Second {
-			t.Errorf("%s: a round of the agent took %v", name, worst)
-		}
+		sourcetest.KeepWorking(t, s, name, outage.begin, outage.end)
 		e = listen(t, server.Address(), "agent.liveness.>")
 		if _, beat := e.next(t); beat["state"] != "running" {
 			t.Errorf("%s: after it %v", name, beat)
@@ -245,7 +204,7 @@ func TestGuardNeedsNoPermissionToHearPings(t *testing.T) {
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	e := listen(t, address, "agent.liveness.>")
 	o := natsbus.Options{URLs: []string{address}, User: "mute", Password: "m"}
-	startSession(t, quick("mute", openGuard(t, o)))
+	sourcetest.StartSession(t, sourcetest.QuickSession("mute", openGuard(t, o)))
 	if _, beat := e.next(t); beat["session_id"] != "mute" {
 		t.Errorf("got %v", beat)
 	}
@@ -258,9 +217,9 @@ func TestCloseTellsThatTheBusIsAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := quick("s", g)
+	o := sourcetest.QuickSession("s", g)
 	o.FlushTimeout = 300 * time.Millisecond
-	s := startSession(t, o)
+	s := sourcetest.StartSession(t, o)
 	s.Complete()
 	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "did not reach NATS") || !strings.Contains(err.Error(), away) {
 		t.Errorf("Close: %v", err)
