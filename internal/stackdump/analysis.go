@@ -162,11 +162,11 @@ func (a *Analysis) name(thread, frame int) {
 	a.Culprits = append(a.Culprits, c)
 }
 
-// accuses reports whether a frame is a culprit.
+// accuses reports whether a frame is a culprit, and no mere caller of one.
 func (a *Analysis) accuses(thread, frame int) bool {
 	for _, c := range a.Culprits {
-		if c.Thread == thread && c.Frame == frame {
-			return true
+		if c.Thread == thread {
+			return c.Frame == frame
 		}
 	}
 	return false
@@ -291,10 +291,17 @@ func (a *Analysis) suspectNative() {
 	if len(a.Culprits) > 0 {
 		return
 	}
+	alone := -1
 	for _, g := range a.Groups {
 		if t := &d.Threads[g.Threads[0]]; g.Count == 1 && t.user() && !isMain(d, g.Threads[0]) && !pollsItself(t) {
-			a.accuse(g.Threads[0], 0)
+			if alone >= 0 {
+				return // several: none of them stands out
+			}
+			alone = g.Threads[0]
 		}
+	}
+	if alone >= 0 {
+		a.accuse(alone, 0)
 	}
 	if len(a.Culprits) == 0 {
 		for i := range d.Threads {

@@ -105,7 +105,7 @@ func identity(d *Dump, i int) string {
 func (p Pair) Consumed() string {
 	var words string
 	if p.CPU >= 0 {
-		words = fmt.Sprintf("cpu +%d ms", p.CPU.Milliseconds())
+		words = fmt.Sprintf("cpu +%d ms", p.CPU.Round(time.Millisecond).Milliseconds())
 		if p.Elapsed > 0 {
 			words += fmt.Sprintf(" in %.2f s = %.0f %% of a core", p.Elapsed.Seconds(), 100*float64(p.CPU)/float64(p.Elapsed))
 		}

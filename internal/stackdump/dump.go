@@ -2,6 +2,7 @@ package stackdump
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -151,13 +152,17 @@ func (t *Thread) top() (Frame, bool) {
 
 // title is what a person calls the thread.
 func (t *Thread) title() string {
+	id := t.ID
+	if digits, ok := strings.CutPrefix(id, "0x"); ok && len(digits) > 8 {
+		id = "0x" + strings.TrimLeft(digits, "0")
+	}
 	switch {
-	case t.Name != "" && t.ID != "":
-		return t.Name + " " + t.ID
+	case t.Name != "" && id != "":
+		return t.Name + " " + id
 	case t.Name != "":
 		return t.Name
-	case t.ID != "":
-		return t.ID
+	case id != "":
+		return id
 	}
 	return "thread"
 }

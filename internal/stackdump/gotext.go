@@ -241,6 +241,9 @@ func (p *goText) place(line string) bool {
 	f := Frame{Function: clean(name), File: clean(file), Line: n}
 	f.Code = goCode(f.Function, f.File)
 	p.r.frame(p.cur, f)
+	if p.cur.State == "runnable" && len(p.cur.Frames) == 1 && strings.HasPrefix(name, "runtime.asyncPreempt") {
+		p.cur.Running = true // taken off its CPU this moment
+	}
 	if p.cur.Lock {
 		p.lock(f, args)
 	}

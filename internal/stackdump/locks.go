@@ -57,6 +57,7 @@ func waits(d *Dump) []Edge {
 // cycles gives the cycles that the dump shows, the best known kind only.
 func cycles(d *Dump, a *Analysis) []Cycle {
 	if found := runtimeCycles(d); found != nil {
+		a.nameHolders(found)
 		return found
 	}
 	if found := edgeCycles(a.Edges, len(d.Threads)); found != nil {
@@ -91,6 +92,20 @@ func runtimeCycles(d *Dump) []Cycle {
 		}
 	}
 	return out
+}
+
+// nameHolders says of locks that have no holder in the dump, those that are
+// objects of Java, what the cycles say.
+func (a *Analysis) nameHolders(cycles []Cycle) {
+	for _, c := range cycles {
+		for k, i := range c.Threads {
+			for n := range a.Edges {
+				if e := &a.Edges[n]; e.From == i && e.To < 0 {
+					e.To = c.Threads[(k+1)%len(c.Threads)]
+				}
+			}
+		}
+	}
 }
 
 // edgeCycles follows who waits for whom.
@@ -259,7 +274,7 @@ func (a *Analysis) CycleWords(c Cycle) string {
 		t := &a.Dump.Threads[i]
 		name := t.Name
 		if name == "" {
-			name = a.noun() + " " + t.ID
+			name = a.noun() + " " + t.title()
 		}
 		names = append(names, name)
 	}

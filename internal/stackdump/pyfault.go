@@ -43,11 +43,7 @@ func faultLead(line string) bool {
 
 // tornHeader reports a header into which a log line fell.
 func tornHeader(line string) bool {
-	rest, ok := strings.CutPrefix(line, "Thread 0x")
-	if !ok {
-		rest, ok = strings.CutPrefix(line, "Current thread 0x")
-	}
-	return ok && hexDigits(rest) >= 8
+	return strings.HasPrefix(line, "Thread 0x") || strings.HasPrefix(line, "Current thread 0x")
 }
 
 func newFault(r *reader) parser {

@@ -3,8 +3,6 @@ package stackdump
 import (
 	"slices"
 	"strings"
-
-	"github.com/sessionwatch/sessionwatch/internal/termtext"
 )
 
 // Runtimes write a dump in many small writes, often a piece of a line each, and
@@ -149,13 +147,17 @@ func (r *reader) logBeginnings() []string {
 
 // cutLog cuts off a log line that fell between a name and the end of its line.
 func (r *reader) cutLog(name string) string {
-	if !strings.Contains(name, " ") || strings.HasPrefix(name, "<") {
+	if !strings.Contains(name, " ") {
 		return name
+	}
+	if i := strings.IndexByte(name, '>'); name[0] == '<' && i > 0 && i < len(name)-1 {
+		r.stray(name[i+1:])
+		return name[:i+1]
 	}
 	cuts := r.logCuts(name)
 	if len(cuts) == 0 {
 		return name
 	}
-	r.stray(termtext.CleanLong(name[cuts[0]:]))
+	r.stray(name[cuts[0]:])
 	return name[:cuts[0]]
 }

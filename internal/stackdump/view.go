@@ -159,7 +159,9 @@ func (v *View) notes(f *File, a *Analysis, taken capture) {
 		add("TRUNCATED: outer frames are missing")
 	}
 	for _, c := range a.Cycles {
-		add("%s deadlock: %s", c.Certainty, a.CycleWords(c))
+		if c.Certainty != Suspected && a.Verdict != Deadlock {
+			add("deadlock, %s", a.CycleWords(c))
+		}
 	}
 	if a.Loop >= 0 && a.Verdict == Wedged {
 		v.Notes = append(v.Notes, loopConsumed(a, taken)...)
@@ -168,7 +170,7 @@ func (v *View) notes(f *File, a *Analysis, taken capture) {
 		add("%s below a header that cannot be believed: not counted", plural(n, "stack"))
 	}
 	if f.Stray > 0 {
-		add("%s belong to no dump", plural(f.Stray, "line"))
+		add("%s of other output", plural(f.Stray, "line"))
 	}
 	for _, o := range f.Other[:min(len(f.Other), 3)] {
 		add("line %d: %s", o.Line, o.Text)
@@ -248,10 +250,7 @@ func (a *Analysis) sectionTitle(g *Group, t *Thread, kind SectionKind) string {
 	case t.Torn:
 		name = "a stack below a torn header"
 	case g.Count > 1 || len(g.Threads) > 1:
-		name = fmt.Sprintf("%d x", g.Count)
-		if common := commonName(a.Dump, g); common != "" {
-			name += " " + common
-		}
+		name = fmt.Sprintf("%d x %s", g.Count, cmp.Or(commonName(a.Dump, g), fewNames(a.Dump, g), a.noun()))
 	}
 	if kind == LoopSection {
 		name = "LOOP  " + name
@@ -282,6 +281,22 @@ func commonName(d *Dump, g *Group) string {
 		}
 	}
 	return strings.TrimRight(strings.ToValidUTF8(common, ""), "-_#0123456789 ")
+}
+
+// fewNames is the names of all threads of a group, if they are few.
+func fewNames(d *Dump, g *Group) string {
+	const most = 3
+	if len(g.Threads) > most {
+		return ""
+	}
+	var names []string
+	for _, i := range g.Threads {
+		if d.Threads[i].Name == "" {
+			return ""
+		}
+		names = append(names, d.Threads[i].Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // summary says in a few words where a thread stands.
