@@ -265,7 +265,7 @@ func (c *capturing) try(ctx context.Context, r rung, sample int) bool {
 		return false
 	}
 	c.parts = append(c.parts, part{grade: r.grade, text: got.text, DumpPart: DumpPart{
-		Method: r.method, Sample: sample, At: began.UTC(), ExitCode: got.exit, Truncated: got.cut,
+		Method: r.method, Sample: sample, At: WireTime{began.UTC()}, ExitCode: got.exit, Truncated: got.cut,
 	}})
 	return true
 }

@@ -109,13 +109,13 @@ func (a *agent) tree(t *testing.T) []processStat {
 	return tree
 }
 
-// want asks for one quick capture of it.
+// want asks for one capture of it, on a machine that may be busy.
 func (a *agent) want(change func(*CaptureWant)) CaptureWant {
 	w := CaptureWant{
 		ID: "indexer", Generation: 3, Reason: CaptureStall, Active: true,
 		PID: a.cmd.Process.Pid, Start: a.start, Output: a.out, Dump: new(config.Config).DefaultSession().Dump,
 	}
-	w.Dump.Samples = 1
+	w.Dump.Samples, w.Dump.Timeout, w.Dump.Budget = 1, captureRoom, 4*captureRoom
 	if change != nil {
 		change(&w)
 	}

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -51,18 +50,6 @@ func clip(text []byte, limit int64) (clipped []byte, cut bool) {
 	w := &clipWriter{limit: max(0, limit)}
 	_, _ = w.Write(text)
 	return w.text()
-}
-
-// lastBytes gives the end of text from the start of a line, at most limit bytes.
-func lastBytes(text []byte, limit int64) (end []byte, cut bool) {
-	if int64(len(text)) <= limit {
-		return text, false
-	}
-	end = text[int64(len(text))-limit:]
-	if n := bytes.IndexByte(end, '\n'); n >= 0 {
-		end = end[n+1:]
-	}
-	return end, true
 }
 
 // readStart reads at most limit bytes from the start of a file.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/termtext"
@@ -24,7 +25,7 @@ func (c *capturing) httpRung(url string) rung {
 		method: "http", grade: gradeRuntime,
 		skip: func() string { return "" },
 		take: func(ctx context.Context, limit int64) (taking, error) {
-			got, err := fetch(ctx, url, limit)
+			got, err := fetch(ctx, url, limit, 0)
 			if err == nil && len(bytes.TrimSpace(got.text)) == 0 {
 				err = fmt.Errorf("%s answered with nothing", termtext.RedactURL(url))
 			}
@@ -33,15 +34,16 @@ func (c *capturing) httpRung(url string) rung {
 	}
 }
 
-// fetch reads an address directly, past any proxy: it is a program's own.
-func fetch(ctx context.Context, url string, limit int64) (taking, error) {
+// fetch reads an address directly, past any proxy: it is a program's own. An
+// answer must begin within patience; 0: any time will do.
+func fetch(ctx context.Context, url string, limit int64, patience time.Duration) (taking, error) {
 	shown := termtext.RedactURL(url)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return taking{}, fmt.Errorf("%s cannot be asked: it is no address", shown)
 	}
 	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
+		Transport:     &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: patience},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	response, err := client.Do(request)
@@ -117,7 +119,7 @@ func firstAnswer(ctx context.Context, addresses []string, path string, limit int
 	answers := make(chan answer, len(addresses))
 	for _, address := range addresses {
 		go func() {
-			got, err := fetch(ctx, "http://"+address+path, limit)
+			got, err := fetch(ctx, "http://"+address+path, limit, guessPatience)
 			if err == nil && !right(got.text) {
 				err = fmt.Errorf("http://%s%s answered something else", address, path)
 			}
@@ -135,8 +137,11 @@ func firstAnswer(ctx context.Context, addresses []string, path string, limit int
 	return "", taking{}, err
 }
 
-// mostAsked bounds how many ports of one process are asked.
-const mostAsked = 8
+// Bounds of asking at ports of which it is not known what they serve.
+const (
+	mostAsked     = 8               // of one process
+	guessPatience = 2 * time.Second // the stacks of a hundred thousand goroutines take less
+)
 
 // fileContains searches a file for a text.
 func fileContains(path, text string) (bool, error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/termtext"
+	"github.com/sessionwatch/sessionwatch/internal/wire"
 )
 
 // capture puts together what was had: the best part first, by sample, then the
@@ -34,7 +35,7 @@ func (c *capturing) capture() Capture {
 			if text.Len() > 0 && text.Bytes()[text.Len()-1] != '\n' {
 				text.WriteByte('\n')
 			}
-			fmt.Fprintf(&text, "## %s, sample %d, %s\n", p.Method, p.Sample, p.At.Format(time.RFC3339Nano))
+			fmt.Fprintf(&text, "## %s, sample %d, %s\n", p.Method, p.Sample, wire.FormatTime(p.At.Time))
 		}
 		kept, cut := clip(p.text, max(0, left-int64(text.Len())))
 		p.Truncated = p.Truncated || cut
@@ -55,7 +56,7 @@ func (c *capturing) capture() Capture {
 // header is the record of a capture that is kept with it.
 func (c *capturing) header(got Capture) *DumpHeader {
 	h := &DumpHeader{
-		SessionID: string(got.ID), At: got.At.UTC().Truncate(time.Millisecond), Reason: string(got.Reason),
+		SessionID: string(got.ID), At: WireTime{got.At.UTC().Truncate(time.Millisecond)}, Reason: string(got.Reason),
 		Method: known(got.Method), Bytes: int64(len(got.Text)), Truncated: got.Truncated,
 		PID: got.PID, Runtime: string(c.target.runtime), LoopThread: c.want.Dump.LoopThread,
 		TookMs: time.Since(c.begun).Milliseconds(), Parts: []DumpPart{}, Steps: []DumpStep{},

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -31,15 +32,32 @@ type DumpStore struct {
 	dir string
 }
 
+// WireTime is a time of the wall clock in the spelling of the wire format: UTC,
+// with milliseconds.
+type WireTime struct{ time.Time }
+
+// MarshalJSON gives the time as a string.
+func (t WireTime) MarshalJSON() ([]byte, error) { return json.Marshal(wire.FormatTime(t.Time)) }
+
+// UnmarshalJSON reads such a string.
+func (t *WireTime) UnmarshalJSON(text []byte) error {
+	var s string
+	err := json.Unmarshal(text, &s)
+	if err == nil {
+		t.Time, err = wire.ParseTime(s)
+	}
+	return err
+}
+
 // DumpPart is one piece of a capture: what one step gave.
 type DumpPart struct {
-	Method    string    `json:"method"`
-	Sample    int       `json:"sample"` // from 1
-	At        time.Time `json:"at"`     // wall clock
-	Offset    int64     `json:"offset"` // in the text, behind the header's line
-	Bytes     int64     `json:"bytes"`
-	ExitCode  *int      `json:"exit_code"` // of the tool, if one was run
-	Truncated bool      `json:"truncated"`
+	Method    string   `json:"method"`
+	Sample    int      `json:"sample"` // from 1
+	At        WireTime `json:"at"`     // wall clock
+	Offset    int64    `json:"offset"` // in the text, behind the header's line
+	Bytes     int64    `json:"bytes"`
+	ExitCode  *int     `json:"exit_code"` // of the tool, if one was run
+	Truncated bool     `json:"truncated"`
 }
 
 // DumpStep tells what became of a step of the ladder.
@@ -55,7 +73,7 @@ type DumpHeader struct {
 	ID         string     `json:"id"`
 	SessionID  string     `json:"session_id"`
 	Generation *uint64    `json:"generation"`
-	At         time.Time  `json:"at"` // wall clock
+	At         WireTime   `json:"at"` // wall clock
 	Reason     string     `json:"reason"`
 	Method     *string    `json:"method"` // null: nothing was had
 	Bytes      int64      `json:"bytes"`
@@ -75,15 +93,15 @@ type DumpHeader struct {
 
 // DumpEntry is a capture in a listing.
 type DumpEntry struct {
-	ID        string    `json:"id"`
-	At        time.Time `json:"at"`
-	Reason    string    `json:"reason"`
-	Method    *string   `json:"method"`
-	Bytes     int64     `json:"bytes"`
-	Truncated bool      `json:"truncated"`
-	Format    *string   `json:"format"`
-	Verdict   *string   `json:"verdict"`
-	Culprit   *string   `json:"culprit"`
+	ID        string   `json:"id"`
+	At        WireTime `json:"at"`
+	Reason    string   `json:"reason"`
+	Method    *string  `json:"method"`
+	Bytes     int64    `json:"bytes"`
+	Truncated bool     `json:"truncated"`
+	Format    *string  `json:"format"`
+	Verdict   *string  `json:"verdict"`
+	Culprit   *string  `json:"culprit"`
 }
 
 // Entry is what a listing shows of a capture.
@@ -203,7 +221,7 @@ const createNew = os.O_WRONLY | os.O_CREATE | os.O_EXCL | syscall.O_NOFOLLOW
 // reserve finds the name of a capture and holds it with an empty file: other
 // processes may dump within the same millisecond.
 func reserve(dir *os.Root, h *DumpHeader) (name string, err error) {
-	for at := h.At; ; at = at.Add(time.Millisecond) {
+	for at := h.At.Time; ; at = at.Add(time.Millisecond) {
 		stamp := at.UTC().Format(dumpStamp)
 		name = stamp + dumpSuffix
 		f, err := dir.OpenFile(name, createNew, 0o600)
@@ -215,7 +233,7 @@ func reserve(dir *os.Root, h *DumpHeader) (name string, err error) {
 				return name, f.Close()
 			}
 		}
-		if !errors.Is(err, fs.ErrExist) || at.Sub(h.At) > time.Second {
+		if !errors.Is(err, fs.ErrExist) || at.Sub(h.At.Time) > time.Second {
 			return "", err
 		}
 	}
@@ -287,7 +305,7 @@ func (s *DumpStore) List(id watchdog.ID) ([]DumpHeader, error) {
 	for _, dir := range dirs {
 		list = append(list, listDir(root, dir)...)
 	}
-	slices.SortStableFunc(list, func(a, b DumpHeader) int { return b.At.Compare(a.At) })
+	slices.SortStableFunc(list, func(a, b DumpHeader) int { return b.At.Compare(a.At.Time) })
 	return list, nil
 }
 

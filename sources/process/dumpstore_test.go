@@ -20,7 +20,7 @@ import (
 
 func headerOf(id string, at time.Time) *DumpHeader {
 	method := "SIGUSR1"
-	return &DumpHeader{SessionID: id, At: at, Reason: "stalled", Method: &method, Parts: []DumpPart{}, Steps: []DumpStep{}}
+	return &DumpHeader{SessionID: id, At: WireTime{at}, Reason: "stalled", Method: &method, Parts: []DumpPart{}, Steps: []DumpStep{}}
 }
 
 var storeTime = time.Date(2026, 11, 30, 3, 12, 44, 120_000_000, time.UTC)
@@ -63,7 +63,7 @@ func TestDumpStoreKeepsAndGives(t *testing.T) {
 		t.Errorf("%q; %s", got, cmp.Diff(h, list[0]))
 	}
 	entry, _ := json.Marshal(h.Entry())
-	if want := `{"id":"indexer@20261130T031244.120Z","at":"2026-11-30T03:12:44.12Z","reason":"stalled","method":"SIGUSR1","bytes":0,"truncated":false,"format":null,"verdict":null,"culprit":null}`; string(entry) != want {
+	if want := `{"id":"indexer@20261130T031244.120Z","at":"2026-11-30T03:12:44.120Z","reason":"stalled","method":"SIGUSR1","bytes":0,"truncated":false,"format":null,"verdict":null,"culprit":null}`; string(entry) != want {
 		t.Errorf("%s\nwant %s", entry, want)
 	}
 }
