@@ -246,7 +246,7 @@ func (t *Tracker) look(n uint32, r *record, now time.Duration, first bool) {
 	th := t.thresholdsOf(r, sd)
 	v := t.view()
 	d := decide(&f, &th, &v, now)
-	blind := d.verdict == Unknown
+	blind := d.rule == ruleBlind
 	if blind {
 		// The lens shows it, from the blindness itself. The session's own verdict
 		// goes on underneath: no deadline comes while blind, and those that came

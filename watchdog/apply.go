@@ -80,7 +80,7 @@ func (t *Tracker) take(n uint32, r *record, b *Beat) placement {
 	case placeLate:
 		t.tooLate(r, b, 0)
 	case placeNew:
-		t.overtake(r, b.Received)
+		t.overtake(r, b.Received, b.Generation != 0 || len(b.BootID) > 0)
 		t.store.needSide(r) // remembers the execution that was overtaken
 		t.begin(r, b)
 		if bk := t.books.of(t.store.idOf(r)); bk != nil && r.generation != 0 {
@@ -131,7 +131,7 @@ func (t *Tracker) lateNumber(r *record, b *Beat, bk *book) Generation {
 		if b.Uptime >= 0 {
 			start = t.wallAt(b.started())
 		}
-		if g := bk.head.number(string(b.BootID), start); g != 0 {
+		if g := bk.head.number(string(b.BootID), start, 0); g != 0 {
 			return g
 		}
 	}

@@ -16,6 +16,7 @@ type book struct {
 	claimed Generation    // number of the present execution that the ledger is known to hold; 0 none
 	asked   time.Duration // Mono at which that number was asked for; never
 	claim   Claim         // as it was asked for last
+	after   Generation    // the newest that was seen to be over before the present execution
 	unclear bool          // the ledger could not tell the number
 	settle  attempt       // of the present generation
 	past    []past        // overtaken executions that have no end yet, oldest first
@@ -36,7 +37,8 @@ type past struct {
 	start      time.Time
 	outcome    Outcome // by its own word; else lost
 	reason     string
-	since      time.Duration // Mono at which it was found out
+	since      time.Duration // Mono from which it may be settled
+	certain    bool          // it does not only seem so
 	settle     attempt
 }
 
@@ -167,18 +169,13 @@ func (t *Tracker) startOf(r *record) time.Time {
 	return t.wallAt(t.mono(r.start))
 }
 
-// number finds what the head says of an execution; 0: nothing.
-func (h *Head) number(boot string, start time.Time) Generation {
+// number finds what the head says of an execution that was seen to begin after a
+// generation; 0: nothing.
+func (h *Head) number(boot string, start time.Time, after Generation) Generation {
 	if e := h.byBoot(boot); e != nil {
 		return e.Generation
 	}
-	if e := h.byStart(start, func(e *Execution) bool { return boot == "" || e.BootID == "" }); e != nil {
-		return e.Generation
-	}
-	if e := h.supervised(); e != nil && (boot == "" || !before(start, e.Start)) {
-		return h.Generation
-	}
-	return 0
+	return h.match(boot, start, after)
 }
 
 // headSeen takes in what the ledger holds of a session.
@@ -213,7 +210,7 @@ func (t *Tracker) headSeen(e HeadSeen) {
 
 // findNumber looks a record's execution up in the head.
 func (t *Tracker) findNumber(n uint32, r *record, bk *book) {
-	g := bk.head.number(t.bootOf(r), t.startOf(r))
+	g := bk.head.number(t.bootOf(r), t.startOf(r), bk.after)
 	if g == 0 && bk.unclear {
 		g = t.adopted(r, bk)
 	}
@@ -226,7 +223,7 @@ func (t *Tracker) findNumber(n uint32, r *record, bk *book) {
 // place by its start, but that beats on: whoever claimed the head was told of it
 // by a beat that came late.
 func (t *Tracker) adopted(r *record, bk *book) Generation {
-	if bk.head.open() && t.bootOf(r) == "" && before(bk.head.newestStart(), t.wallAt(r.lastBeat)) {
+	if bk.head.open() && bk.head.Generation > bk.after && t.bootOf(r) == "" && before(bk.head.newestStart(), t.wallAt(r.lastBeat)) {
 		return bk.head.Generation
 	}
 	return 0
@@ -244,6 +241,8 @@ func (t *Tracker) bootOf(r *record) string {
 func (t *Tracker) setNumber(n uint32, r *record, bk *book, g Generation) {
 	r.generation = g
 	bk.claimed = g
+	// It may only have seemed to be another execution.
+	bk.past = slices.DeleteFunc(bk.past, func(p past) bool { return p.generation == g })
 	t.note(Transition{Kind: EventNumbered, ID: ID(t.store.idOf(r)), Generation: g, At: t.now,
 		Text: "the ledger gave its execution number " + formatNumber(g)})
 	t.knownEnd(n, r, bk)
@@ -279,7 +278,7 @@ func (t *Tracker) admitKnown(id ID, g Generation, h *Head, now time.Duration) (u
 
 // moveOn sets a record to a newer execution that was told of and not heard.
 func (t *Tracker) moveOn(n uint32, r *record, g Generation, h *Head, now time.Duration) {
-	t.overtake(r, now)
+	t.overtake(r, now, true)
 	t.store.needSide(r)
 	t.untold(n, r, g, h, now)
 	if bk := t.books.of(t.store.idOf(r)); bk != nil {
@@ -331,7 +330,7 @@ func (t *Tracker) placeUnheard(r *record, b *Beat) (placement, Generation) {
 		start = t.wallAt(b.started())
 	}
 	if g == 0 && bk != nil {
-		g = bk.head.number(string(b.BootID), start)
+		g = bk.head.number(string(b.BootID), start, 0)
 	}
 	if sd := t.store.sideOf(r); g == 0 && len(b.BootID) == 0 && sd != nil && sd.supervised.Phase == SupervisorRunning {
 		g = r.generation
@@ -361,7 +360,7 @@ func (t *Tracker) startedAfter(e *TerminalSeen, start time.Time) bool {
 func (t *Tracker) hear(n uint32, r *record, b *Beat, g Generation) {
 	bk := t.books.of(t.store.idOf(r))
 	if r.generation != 0 && g > r.generation {
-		t.overtake(r, b.Received)
+		t.overtake(r, b.Received, true)
 	}
 	sd := t.store.sideOf(r)
 	var supervised Supervised

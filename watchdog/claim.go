@@ -1,6 +1,7 @@
 package watchdog
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -22,6 +23,7 @@ import (
 //   - a boot id that is not recorded gives the next number, unless it only adds
 //     the id to an execution that is known already: by its start, or because a
 //     supervisor started the open head;
+//   - what was seen to begin after a generation has a higher number;
 //   - without a boot id a recorded start (within 5 s) keeps its number; what an
 //     open head's supervisor started is the head's; a start later than all
 //     recorded gives the next number; one that is not known is the head's while
@@ -97,26 +99,32 @@ func (h *Head) numberOf(c *Claim) Generation {
 	case c.BootID == "":
 		return h.numberByStart(c)
 	}
-	if e := h.byStart(c.Start, func(e *Execution) bool { return e.BootID == "" }); e != nil {
+	return cmp.Or(h.match(c.BootID, c.Start, c.After), h.following())
+}
+
+// match finds the number of an execution by what the head knows of others than
+// its boot id; 0: nothing matches. It is higher than after.
+func (h *Head) match(boot string, start time.Time, after Generation) Generation {
+	if e := h.byStart(start, func(e *Execution) bool { return e.Generation > after && (boot == "" || e.BootID == "") }); e != nil {
 		return e.Generation
 	}
-	if e := h.supervised(); e != nil && !before(c.Start, e.Start) {
+	if e := h.supervised(); e != nil && h.Generation > after && (boot == "" || !before(start, e.Start)) {
 		return h.Generation
 	}
-	return h.following()
+	return 0
 }
 
 // numberByStart is the share of publishers without a boot id.
 func (h *Head) numberByStart(c *Claim) Generation {
-	if e := h.byStart(c.Start, func(*Execution) bool { return true }); e != nil {
-		return e.Generation
+	if g := h.match("", c.Start, c.After); g != 0 {
+		return g
 	}
 	newest := h.newestStart()
 	switch {
 	case h.Generation == 0:
-		return 1
-	case h.supervised() != nil:
-		return h.Generation
+		return max(1, c.After+1)
+	case h.Generation <= c.After:
+		return (&Head{Generation: c.After}).following()
 	case c.Start.IsZero() || newest.IsZero():
 		if h.open() {
 			return h.Generation

@@ -35,7 +35,10 @@ type Claim struct {
 	New        bool       // a supervisor or POST /sessions: always the next number
 	// First says that the claimer knows of no other execution of the session: a
 	// later start than the open head's may then be that of a beat that came late.
-	First   bool
+	First bool
+	// After is a generation that the claimer saw end or be overtaken before this
+	// execution: its number is higher. 0: it saw none.
+	After   Generation
 	Cadence time.Duration
 	Sources SourceSet
 }

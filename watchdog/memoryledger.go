@@ -237,23 +237,10 @@ func (l *MemoryLedger) SwapHead(ctx context.Context, next Head, rev Revision) (R
 
 // Follow tells what stands in the store and then each change.
 func (l *MemoryLedger) Follow(ctx context.Context, post func(Event)) error {
-	f := &memoryFollower{wake: make(chan struct{}, 1)}
-	s := l.store
-	s.mu.Lock()
-	f.queue = s.all(l.now())
-	s.followers[f] = struct{}{}
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.followers, f)
-		s.mu.Unlock()
-	}()
+	f := l.store.follow(l.now())
+	defer l.store.unfollow(f)
 	for {
-		s.mu.Lock()
-		told := f.queue
-		f.queue = nil
-		s.mu.Unlock()
-		for _, ev := range told {
+		for _, ev := range l.store.take(f) {
 			post(ev)
 		}
 		select {
@@ -262,6 +249,29 @@ func (l *MemoryLedger) Follow(ctx context.Context, post func(Event)) error {
 		case <-f.wake:
 		}
 	}
+}
+
+func (s *memoryStore) follow(at time.Duration) *memoryFollower {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := &memoryFollower{queue: s.all(at), wake: make(chan struct{}, 1)}
+	s.followers[f] = struct{}{}
+	return f
+}
+
+func (s *memoryStore) unfollow(f *memoryFollower) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.followers, f)
+}
+
+// take gives what f was not told yet.
+func (s *memoryStore) take(f *memoryFollower) []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	told := f.queue
+	f.queue = nil
+	return told
 }
 
 // all are the events that tell a store to somebody who knows nothing of it, in

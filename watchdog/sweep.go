@@ -214,9 +214,11 @@ func (t *Tracker) StillDue(e Settle) bool {
 	return slices.ContainsFunc(bk.past, func(p past) bool { return p.generation == e.Generation && p.outcome == e.Outcome })
 }
 
-// overtake notes that the present execution of a record is over, without a
-// record of its end as yet.
-func (t *Tracker) overtake(r *record, now time.Duration) {
+// overtake notes that the present execution of a record seems to be over,
+// without a record of its end as yet. certain says that it does not only seem so
+// by a start estimate, which a beat that came late spoils: then the number of the
+// next one is higher.
+func (t *Tracker) overtake(r *record, now time.Duration, certain bool) {
 	if !t.sweeping() {
 		return
 	}
@@ -224,7 +226,7 @@ func (t *Tracker) overtake(r *record, now time.Duration) {
 	bk := t.needBook(id)
 	sd := t.store.sideOf(r)
 	p := past{generation: r.generation, bootID: t.bootOf(r), start: t.startOf(r), outcome: OutcomeLost,
-		reason: reasonSuperseded, since: now}
+		reason: reasonSuperseded, since: now, certain: certain || ended(r, sd)}
 	if r.flags&flagEndedByBeat != 0 {
 		p.outcome, p.reason = OutcomeCompleted, sd.message
 		if r.pub == StateError {
@@ -234,6 +236,9 @@ func (t *Tracker) overtake(r *record, now time.Duration) {
 	numbered := r.generation != 0 || bk.asked != never
 	over := sd != nil && (sd.terminal.ends() || sd.terminal.Foreign) || bk.end(r.generation) != nil
 	bk.claimed, bk.claim, bk.settle, bk.unclear = 0, Claim{}, attempt{}, false
+	if certain || ended(r, sd) {
+		bk.after = max(bk.after, r.generation)
+	}
 	if n, ok := t.store.find([]byte(id)); ok {
 		t.owe(n, false)
 	}
@@ -288,7 +293,8 @@ func (t *Tracker) settlePasts(now time.Duration) {
 		}
 		for k := range bk.past {
 			p := &bk.past[k]
-			if p.generation == 0 || now < p.since || p.settle.at != 0 && now-p.settle.at < settledWithin {
+			// What seems to be overtaken is so once the ledger has a newer one.
+			if p.generation == 0 || p.outcome == OutcomeLost && p.generation >= bk.newest() || now < p.since || p.settle.at != 0 && now-p.settle.at < settledWithin {
 				continue
 			}
 			p.settle.at = now
@@ -369,6 +375,9 @@ func (t *Tracker) claimOf(r *record, id ID, bk *book) Claim {
 	c := Claim{ID: id, BootID: t.bootOf(r), Start: t.startOf(r), Generation: r.generation, Sources: r.carried}
 	if th := t.thresholdsOf(r, sd); th.CadenceKnown() {
 		c.Cadence = th.Interval
+	}
+	if r.generation == 0 {
+		c.After = bk.after
 	}
 	c.First = bk.head.Generation == 0 && (sd == nil || sd.overtaken[0] == span{})
 	return c
@@ -454,6 +463,9 @@ func (t *Tracker) claimedSeen(e Claimed) {
 		p := &bk.past[i]
 		if p.generation == 0 && sameExecution(p.bootID, p.start, &e.Claim) {
 			p.generation = e.Generation
+			if p.certain {
+				bk.after = max(bk.after, e.Generation)
+			}
 			if bk.end(e.Generation) != nil {
 				bk.past = slices.Delete(bk.past, i, i+1)
 			}
