@@ -411,6 +411,7 @@ func (l *loader) finish() {
 	if l.d.lines["watchdog"] > 0 {
 		s.Watchdog.Configured = true
 	}
+	s.Policy.RegistryTTL, s.Policy.RejectLate = s.Registry.TTL, s.LateOutput == LateReject
 	for i := range s.Sessions {
 		if s.Sessions[i].StallTimeout == 0 {
 			s.Sessions[i].StallTimeout = s.Policy.StallTimeout

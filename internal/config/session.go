@@ -241,6 +241,9 @@ func (m *modeValue) show() string {
 
 var goodID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_:-]*(\.[A-Za-z0-9_:-]+)*$`)
 
+// CheckID says what speaks against an id of a supervised session; empty: nothing.
+func CheckID(id string) string { return checkID(id) }
+
 // checkID accepts the ids that we mint, and dots and colons.
 func checkID(id string) string {
 	if len(id) > 128 || !goodID.MatchString(id) {
