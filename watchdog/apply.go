@@ -20,10 +20,13 @@ func (t *Tracker) applyBeat(b *Beat) {
 	t.beats++
 	s.link.Beats++
 	r := t.store.at(n)
-	recheck := !known
+	recheck, told := !known, !known
 	if known {
 		switch t.take(n, r, b) {
-		case placeLate, placeLeftover:
+		case placeLate:
+			t.changes++
+			return
+		case placeLeftover:
 			return
 		case placeRepeat:
 			if t.carry(r, b) || r.verdict != Running || r.flags&flagExtended != 0 {
@@ -31,15 +34,18 @@ func (t *Tracker) applyBeat(b *Beat) {
 			}
 			return
 		case placeNew:
-			recheck = true
+			recheck, told = true, true
 		case placeCurrent:
 		}
 	}
 	start := r.start
 	recheck = t.learn(r, b) || recheck
-	recheck = t.published(r, b) || recheck
-	recheck = t.optional(r, b) || recheck
-	t.visible(r, b, known)
+	told = t.published(r, b) || told
+	told = t.optional(r, b) || told
+	recheck = recheck || told
+	if t.visible(r, b, known) || told {
+		t.changes++
+	}
 	recheck = t.beatAt(r, b) || recheck
 	if recheck || t.mono(start)-t.mono(r.start) > startMoved {
 		t.wantNumber(n)
@@ -359,11 +365,12 @@ func (t *Tracker) work(r *record, b *Beat) (recheck bool) {
 	return false
 }
 
-// visible notes what anybody can see change: task, credits and state. For a
-// five-field producer it is all that tells of work.
-func (t *Tracker) visible(r *record, b *Beat, known bool) {
+// visible notes what anybody can see change: task, credits and state, and
+// reports whether something did. For a five-field producer it is all that tells
+// of work.
+func (t *Tracker) visible(r *record, b *Beat, known bool) (changed bool) {
 	first := r.lastBeat == never
-	changed := !first && r.stateAt == t.moment(b.Received-b.Age)
+	changed = !first && r.stateAt == t.moment(b.Received-b.Age)
 	if old := t.store.text.get(r.task); !bytes.Equal(old, b.Task) {
 		changed = true
 		t.progress(r, b)
@@ -383,7 +390,7 @@ func (t *Tracker) visible(r *record, b *Beat, known bool) {
 		r.flags |= flagShown
 	}
 	if first || !changed || !known {
-		return
+		return changed
 	}
 	r.flags |= flagChanged
 	r.lastChange = t.moment(b.Received)
@@ -392,6 +399,7 @@ func (t *Tracker) visible(r *record, b *Beat, known bool) {
 		r.ring.roll(step)
 		bump(&r.ring.work, step)
 	}
+	return true
 }
 
 // progress follows tasks like "chunk 47/200".

@@ -43,6 +43,8 @@ type Engine struct {
 
 	ask     atomic.Pointer[Ask]
 	asked   chan struct{}
+	stale   chan struct{} // holds a token when the last answer is no longer good
+	pace    pace
 	windows chan Window
 	done    chan struct{}
 }
@@ -55,16 +57,19 @@ func NewEngine(cfg EngineConfig) *Engine {
 	}
 	e := &Engine{
 		clock: cfg.Clock, tap: cfg.Tap, effects: cfg.Effects, tracker: NewTracker(cfg.Policy, start),
-		asked: make(chan struct{}, 1), windows: make(chan Window, 1), done: make(chan struct{}),
+		asked: make(chan struct{}, 1), stale: make(chan struct{}, 1), windows: make(chan Window, 1), done: make(chan struct{}),
 	}
-	e.inbox.wake = make(chan struct{}, 1)
+	e.pace.began = time.Now()
+	e.pace.answered.Store(-int64(lensRefresh)) // never
+	e.inbox.wake, e.inbox.lazy = make(chan struct{}, 1), cfg.Clock != nil
 	e.tracker.SetSweeper(cfg.Sweeper)
 	e.ask.Store(&Ask{})
 	return e
 }
 
-// Beats takes in a batch. The structs are copied; the bytes that they point to
-// must stay as they are until applied, so a source never reuses that memory.
+// Beats takes in a batch, which is applied within a tick. The structs are copied;
+// the bytes that they point to must stay as they are until applied, so a source
+// never reuses that memory.
 func (e *Engine) Beats(batch []Beat) { e.inbox.beats(batch) }
 
 // Post takes in an event.
@@ -157,6 +162,12 @@ func (e *Engine) loop(ctx context.Context) error {
 			due = now.Mono + tickLength
 			e.drain()
 			e.apply(Ticked{Now: now, Late: late})
+			if e.due() { // the lens is not woken for nothing
+				select {
+				case e.stale <- struct{}{}:
+				default:
+				}
+			}
 		}
 	}
 }
@@ -211,40 +222,59 @@ func (e *Engine) apply(ev Event) {
 }
 
 // The lens answers at most ten times a second, at least once a second as ages
-// move, and rests five times as long as it worked.
+// move, and rests five times as long as it worked. A new beat that tells nothing
+// but that somebody lives is an age that moved.
 const (
 	lensPause   = 100 * time.Millisecond
-	lensRefresh = time.Second
+	lensRefresh = time.Second - lensPause/2 // a tick comes a little early or late
 	lensRest    = 5
 )
 
-// runLens answers the asked window at once when it is asked, and again
-// whenever something changed.
+// pace is when the lens has answered, for the engine to know when it is to again.
+type pace struct {
+	began               time.Time
+	seen                atomic.Uint64 // the tracker's changes in the last answer
+	answered, restUntil atomic.Int64  // nanoseconds since began
+}
+
+// due reports whether the last answer is no longer good.
+func (e *Engine) due() bool {
+	p := &e.pace
+	now := int64(time.Since(p.began))
+	return now >= p.restUntil.Load() && (e.tracker.changeCount() != p.seen.Load() || now-p.answered.Load() >= int64(lensRefresh))
+}
+
+// runLens answers the asked window at once when it is asked, and after each
+// tick if something changed. In a replay time passes otherwise, and the lens
+// looks by a clock of its own.
 func (e *Engine) runLens(ctx context.Context) {
 	l := lens{t: e.tracker}
-	ticker := time.NewTicker(lensPause)
-	defer ticker.Stop()
-	var seen uint64
-	var answered, restUntil time.Time
+	var passed <-chan time.Time
+	if e.clock == nil {
+		ticker := time.NewTicker(lensPause)
+		defer ticker.Stop()
+		passed = ticker.C
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-e.asked:
-		case now := <-ticker.C:
-			unchanged := e.tracker.changeCount() == seen && now.Sub(answered) < lensRefresh
-			if unchanged || now.Before(restUntil) {
+		case <-e.stale:
+		case <-passed:
+			if !e.due() {
 				continue
 			}
 		}
-		began := time.Now()
-		seen = e.tracker.changeCount()
+		began := time.Since(e.pace.began)
+		e.pace.seen.Store(e.tracker.changeCount())
 		a := *e.ask.Load()
 		w := l.look(&a)
 		w.Self.Queue = e.inbox.length()
 		e.publish(w)
-		answered = time.Now()
-		restUntil = answered.Add(answered.Sub(began) * lensRest)
+		answered := time.Since(e.pace.began)
+		e.pace.answered.Store(int64(answered))
+		e.pace.restUntil.Store(int64(answered + (answered-began)*lensRest))
 	}
 }
 

@@ -88,6 +88,65 @@ func TestEngineWithoutAReaderNeverBlocks(t *testing.T) {
 	})
 }
 
+// A beat that tells nothing new is an age that moved, and is shown with the
+// others once a second; what somebody could act on is there within a tick or two.
+func TestEngineAnswersWhenSomethingWasTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := runEngine(t, EngineConfig{})
+		e.Ask(Ask{Height: 10})
+		began := time.Now()
+		answers := 0
+		received := func(b *Beat) { b.Received = e.clock.Now().Mono }
+		count := func(d time.Duration) int {
+			before := answers
+			for end := time.After(d); ; {
+				select {
+				case <-e.Windows():
+					answers++
+				case <-time.After(20 * time.Millisecond):
+					for _, id := range []string{"a", "b", "c"} {
+						e.Beats([]Beat{beat(id, int64(time.Since(began)/time.Second), received)})
+					}
+				case <-end:
+					return answers - before
+				}
+			}
+		}
+		count(5 * time.Second) // who is new is told at once
+		if n := count(20 * time.Second); n < 18 || n > 21 {
+			t.Errorf("%d answers in 20 s in which nothing was told", n)
+		}
+		for name, tell := range map[string]func(*Beat){
+			"task":    func(b *Beat) { b.Task = []byte("another") },
+			"credits": func(b *Beat) { b.Credits = 3 },
+			"state":   func(b *Beat) { b.StateText = []byte("stalled") },
+		} {
+			count(300 * time.Millisecond)
+			told := beat("b", 100, tell, received)
+			e.Beats([]Beat{told})
+			at := time.Now()
+			for {
+				w := <-e.Windows()
+				if r := rowOf(w, "b"); r != nil && (r.Task == string(told.Task) && (r.Credits == told.Credits || !told.HasCredits()) && (told.State == StateRunning || r.Verdict != Running)) {
+					break
+				}
+			}
+			if late := time.Since(at); late > 2*tickLength {
+				t.Errorf("a new %s is shown after %v", name, late)
+			}
+		}
+	})
+}
+
+func rowOf(w Window, id ID) *Row {
+	for i := range w.Rows {
+		if w.Rows[i].ID == id {
+			return &w.Rows[i]
+		}
+	}
+	return nil
+}
+
 // TestInboxMergesThenCounts: an overfull queue first merges what says the same,
 // and only then loses beats, which makes their source blind.
 // panicking is a tap that cannot stand beats.

@@ -22,6 +22,10 @@ const (
 	maxSpare  = 32
 )
 
+// ringAt is how many beats may wait for the next tick. Fewer wake nobody up: most
+// of what a beat costs while few arrive is the waking.
+const ringAt = maxQueued / 32
+
 // item is a run of beats, an event, or a barrier.
 type item struct {
 	beats   []Beat
@@ -32,7 +36,8 @@ type item struct {
 // inbox is the engine's queue: ordered, bounded for beats, never blocking.
 // Acknowledgements, exits and terminal records are never merged or lost.
 type inbox struct {
-	wake chan struct{} // holds a token while something may wait
+	wake chan struct{} // holds a token while something may wait that must not wait for the tick
+	lazy bool          // there are ticks, at which the inbox is emptied too
 
 	mu        sync.Mutex
 	items     []item
@@ -71,8 +76,11 @@ func (in *inbox) beats(batch []Beat) {
 	}
 	in.queued += len(batch)
 	in.unmerged += len(batch)
+	full := in.queued >= ringAt
 	in.mu.Unlock()
-	in.ring()
+	if full || !in.lazy {
+		in.ring()
+	}
 }
 
 func (in *inbox) event(ev Event) { in.put(item{event: ev}) }

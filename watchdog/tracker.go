@@ -56,7 +56,7 @@ type Tracker struct {
 	effects []Effect
 	events  timeline
 	without guards // taken out by the simulation, to prove that it would notice
-	changes uint64 // grows with everything that a window could show
+	changes uint64 // grows with all that a window must show soon, which is not ages and counts of beats
 }
 
 // NewTracker makes a tracker that begins to watch at start.
@@ -86,14 +86,15 @@ func (t *Tracker) ApplyBeats(batch []Beat) {
 	for i := range batch {
 		t.applyBeat(&batch[i])
 	}
-	t.changes++
 }
 
 // Apply takes in any other event and gives the effects that are due.
 func (t *Tracker) Apply(ev Event) []Effect {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.changes++
+	if _, tick := ev.(Ticked); !tick {
+		t.changes++
+	}
 	t.apply(ev)
 	return t.takeEffects()
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
-// A batch goes to the sink when it is full, or this long after its first beat.
+// A batch goes to the sink when it is full, or this long after its first beat. A
+// beat that comes alone goes at once: while few arrive, a timer would cost more
+// than all the rest.
 const (
 	batchSize   = 256
 	batchWithin = time.Millisecond
@@ -28,7 +30,8 @@ type intake struct {
 
 	mu      sync.Mutex
 	batch   []watchdog.Beat
-	late    *time.Timer // sends a batch that does not fill
+	late    *time.Timer   // sends a batch that does not fill
+	sent    time.Duration // when a batch went out last
 	closed  bool
 	handled uint64 // messages since the connection was made
 	beats   uint64 // accepted, ever
@@ -65,10 +68,11 @@ func (in *intake) message(m *nats.Msg) {
 	b.Source, b.Received = watchdog.SourceNATS, received
 	in.beats++
 	in.refused.Fields += uint64(b.Dropped)
-	switch n {
-	case batchSize - 1:
+	switch {
+	case n == batchSize-1, n == 0 && received-in.sent >= batchWithin:
+		in.sent = received
 		in.deliver()
-	case 0:
+	case n == 0:
 		in.late.Reset(batchWithin)
 	}
 }
@@ -106,6 +110,7 @@ func (in *intake) flush() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !in.closed {
+		in.sent = in.mono()
 		in.deliver()
 	}
 }
