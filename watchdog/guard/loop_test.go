@@ -300,6 +300,7 @@ func TestPostThatHangsIsAWedgeAndCostsOneGoroutine(t *testing.T) {
 		})
 		l.Arm()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if !l.Wedged() || calls != 1 {
 			t.Errorf("wedged %v, %d posts hang", l.Wedged(), calls)
 		}
@@ -494,11 +495,11 @@ func TestStartUpDeadline(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) { // confirmed while the dump is written
 		s := newStage(t)
-		var d *guard.Deadline
+		made := make(chan *guard.Deadline, 1)
 		l := s.loop(func(o *guard.LoopOptions) {
-			o.Dump = writerFunc(func(p []byte) (int, error) { d.Confirm(); return s.Write(p) })
+			o.Dump = writerFunc(func(p []byte) (int, error) { (<-made).Confirm(); return s.Write(p) })
 		})
-		d = l.DeadlineForStartup(time.Second, 0)
+		made <- l.DeadlineForStartup(time.Second, 0)
 		time.Sleep(time.Hour)
 		if exits, dump, _, _ := s.saw(); len(exits) != 0 || dump == "" {
 			t.Errorf("exits %v, dump of %d bytes", exits, len(dump))

@@ -337,18 +337,18 @@ func TestWaitsOverlapAndFollowEachOther(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		same(t, "the longest is shown", shown(), []string{"0s  0s", "5s tool 1m0s", "10s human 1h0m0s"})
 		_ = human()
-		time.Sleep(time.Second)
+		time.Sleep(500 * time.Millisecond)
 		same(t, "then the other", shown(), []string{"15s tool 1m0s"})
 		_ = tool()
 		tool = wait(watchdog.WaitTool, time.Minute) // no beat was sent in between
 		time.Sleep(5 * time.Second)
 		// An observer counts the maximum from the beginning of what it took for
 		// one wait.
-		same(t, "one that follows at once", shown(), []string{"16s tool 1m11s"})
+		same(t, "one that follows at once", shown(), []string{"16s tool 1m10.5s"})
 		_ = tool()
 		_ = tool() // a second end changes nothing
 		time.Sleep(5 * time.Second)
-		same(t, "none", shown(), []string{"21s  0s"})
+		same(t, "none", shown(), []string{"20.5s  0s"})
 	})
 }
 
