@@ -32,7 +32,7 @@ type File struct {
 	Format Format   // of the first dump; else of what was recognised instead; else None
 	Other  []Remark // tracebacks and the like: recognised, but no dumps of threads
 	Cut    Cut      // the worst of all dumps
-	Raw    string   // the text itself, decompressed: hostile
+	Raw    string   // the text itself, decompressed, without environments: hostile
 
 	Stray     int      // lines that belong to nothing that was recognised
 	StrayText []string // the first of them

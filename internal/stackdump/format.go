@@ -88,16 +88,19 @@ func (f Format) Title() string {
 	return "no known format"
 }
 
-// openerOf finds the format that a line begins. Most lines begin none, so every
-// anchor looks at a fixed beginning first.
-func openerOf(table []format, line string) *format {
-	if len(line) < 5 {
-		return nil
+// shortestAnchor is the length of the shortest line that begins a format.
+const shortestAnchor = 5
+
+// anchored reports whether a line looks like the beginning of any format. Most
+// lines do not, so every anchor looks at a fixed beginning first.
+func anchored(table []format, line string) bool {
+	if len(line) < shortestAnchor {
+		return false
 	}
 	for i := range table {
 		if table[i].starts(line) {
-			return &table[i]
+			return true
 		}
 	}
-	return nil
+	return false
 }

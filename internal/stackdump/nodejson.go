@@ -86,7 +86,9 @@ func (r *reader) value(start int) bool {
 	r.close(false)
 	d.Line = r.line
 	r.line += strings.Count(r.text[r.at:max(r.at, start+end)], "\n")
-	r.at = max(r.at, start+end)
+	if start+end > r.at {
+		r.at, r.ended = start+end, whole
+	}
 	r.keep(&d)
 	return true
 }
@@ -169,6 +171,34 @@ func (r *reader) reported(d *Dump, report *nodeReport, name string, signalled bo
 	if signalled && !script {
 		t.State = "idle"
 	}
+}
+
+// withoutEnvironment empties the variables of the environment in a report: they
+// hold secrets.
+func withoutEnvironment(text string) string {
+	const name = `"environmentVariables"`
+	if !strings.Contains(text, name) {
+		return text
+	}
+	var b strings.Builder
+	for {
+		i := strings.Index(text, name)
+		if i < 0 {
+			break
+		}
+		i += len(name)
+		b.WriteString(text[:i])
+		text = text[i:]
+		open := strings.IndexByte(text, '{')
+		if open < 0 || strings.Trim(text[:open], ": \t\r\n") != "" {
+			continue
+		}
+		end, _ := valueEnd(text[open:])
+		b.WriteString(": {}")
+		text = text[open+end:]
+	}
+	b.WriteString(text)
+	return b.String()
 }
 
 // mendReport closes what a report that breaks off has open.

@@ -29,6 +29,7 @@ func Parse(text string) *File {
 		r.run()
 	}
 	f.settle(cut)
+	f.Raw = withoutEnvironment(f.Raw)
 	return f
 }
 
@@ -54,8 +55,9 @@ type reader struct {
 	file  *File
 	table []format
 	text  string
-	at    int // where the next line begins
-	line  int // number of the line that was read last, from 1
+	at    int  // where the next line begins
+	line  int  // number of the line that was read last, from 1
+	ended bool // that line had an end
 
 	format *format // of the open parser
 	open   parser  // nil: none
@@ -77,26 +79,25 @@ func newReader(f *File) *reader {
 func (r *reader) run() {
 	for r.at < len(r.text) {
 		start := r.at
-		line, ended := r.next()
+		line := r.next()
 		inside := r.taken
-		r.taken = r.place(line, start, ended || !inside)
-		if !ended && r.open != nil && (r.taken || inside) {
+		r.taken = r.place(line, start, r.ended || !inside)
+		if !r.ended && r.open != nil && (r.taken || inside) {
 			r.close(true)
 		}
 	}
 	r.close(false)
 }
 
-// next reads a line without its end, and reports whether it had one.
-func (r *reader) next() (line string, ended bool) {
-	rest := r.text[r.at:]
-	line, _, ended = strings.Cut(rest, "\n")
+// next reads a line without its end, and notes whether it had one.
+func (r *reader) next() string {
+	line, _, ended := strings.Cut(r.text[r.at:], "\n")
 	r.at += len(line)
-	if ended {
+	if r.ended = ended; ended {
 		r.at++
 	}
 	r.line++
-	return strings.TrimRight(line, "\r"), ended
+	return strings.TrimRight(line, "\r")
 }
 
 // peek gives the line n lines on from the next one, n from 0, without reading it.
@@ -140,28 +141,38 @@ func (r *reader) place(line string, start int, counts bool) bool {
 	return false
 }
 
-// opens begins the format whose anchor the line is, if it is one. Something that
-// is no dump stands aside of an open one, which may go on after it.
+// opens begins the format whose anchor the line is, if it is one: the first whose
+// parser takes it.
 func (r *reader) opens(line string) bool {
-	f := openerOf(r.table, line)
-	if f == nil {
+	if len(line) < shortestAnchor {
 		return false
 	}
 	before := r.format
-	r.format = f
-	p := f.open(r)
-	if !p.take(line) {
+	for i := range r.table {
+		f := &r.table[i]
+		if !f.starts(line) {
+			continue
+		}
+		r.format = f
+		if p := f.open(r); p.take(line) {
+			r.adopt(p, before)
+			return true
+		}
 		r.format = before
-		return false
 	}
-	if f.refuse != "" {
-		r.remark(f)
+	return false
+}
+
+// adopt makes p, of the format that r has now, the open parser. Something that is
+// no dump stands aside of an open one, which may go on after it.
+func (r *reader) adopt(p parser, before *format) {
+	if r.format.refuse != "" {
+		r.remark(r.format)
 		r.aside, r.format = p, before
-		return true
+		return
 	}
 	r.close(false)
 	r.open = p
-	return true
 }
 
 // takeBack gives the line that stands n before this one if it was stray, as one

@@ -134,11 +134,7 @@ func markRubyWriter(t *Thread) {
 		if !isBlock {
 			continue
 		}
-		below := t.Frames[i+1 : min(len(t.Frames), i+4)]
-		if !slices.ContainsFunc(below, func(g Frame) bool {
-			inner, _ := blockOf(g.Function)
-			return inner == method || g.Function == method
-		}) {
+		if !calledFrom(t.Frames[i+1:], method) {
 			end = i + 1
 			break
 		}
@@ -146,6 +142,21 @@ func markRubyWriter(t *Thread) {
 	for i := range t.Frames[:max(end, 1)] {
 		t.Frames[i].Code = Writer
 	}
+}
+
+// calledFrom reports whether the frames below a block lead to its method, through
+// functions of C such as each.
+func calledFrom(below []Frame, method string) bool {
+	for _, f := range below {
+		inner, _ := blockOf(f.Function)
+		if f.Function == method || inner == method {
+			return true
+		}
+		if !f.Native {
+			return false
+		}
+	}
+	return false
 }
 
 func wroteRuby(function string) bool {

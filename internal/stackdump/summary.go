@@ -43,7 +43,10 @@ func NewSummary(f *File, o Options) Summary {
 	}
 	if a.Loop >= 0 {
 		t := &a.Dump.Threads[a.Loop]
-		s.Loop = known(cmp.Or(t.Name, t.ID, t.Labels))
+		s.Loop = known(cmp.Or(t.Name, t.ID))
+		if s.Loop == nil && t.Role {
+			s.Loop = known("event-loop")
+		}
 	}
 	for _, c := range a.Cycles {
 		if c.Certainty != Suspected {

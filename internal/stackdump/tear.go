@@ -72,8 +72,7 @@ func (r *reader) mendTwice(line, middle string, n int, fits func(string) bool) (
 // drop reads n whole log lines that stand between the parts of a torn one.
 func (r *reader) drop(n int) {
 	for range n {
-		log, _ := r.next()
-		r.stray(log)
+		r.stray(r.next())
 	}
 }
 
@@ -129,7 +128,7 @@ func (r *reader) logBeginnings() []string {
 	}
 	r.logs = []string{}
 	for line := range strings.Lines(r.text[:min(len(r.text), 1<<20)]) {
-		if line[0] <= ' ' || line[0] == '.' || line[0] == ',' || openerOf(r.table, strings.TrimRight(line, "\r\n")) != nil {
+		if line[0] <= ' ' || line[0] == '.' || line[0] == ',' || anchored(r.table, strings.TrimRight(line, "\r\n")) {
 			continue
 		}
 		word, _, ok := strings.Cut(line[:min(len(line), 24)], " ")
@@ -155,6 +154,11 @@ func (r *reader) cutLog(name string) string {
 		return name[:i+1]
 	}
 	cuts := r.logCuts(name)
+	for _, start := range r.logBeginnings() {
+		if strings.HasPrefix(name, start) {
+			cuts = []int{0} // the name itself is still to come
+		}
+	}
 	if len(cuts) == 0 {
 		return name
 	}
