@@ -72,10 +72,11 @@ const (
 	registryKey   = "session:"
 	ledgerPattern = slotOpen + "*" + slotClose
 
-	// HeadKeyPattern, TerminalKeyPattern and OutboxKeyPattern match the ledger
-	// keys of all sessions in a SCAN.
+	// HeadKeyPattern, TerminalKeyPattern, LeaseKeyPattern and OutboxKeyPattern
+	// match the ledger keys of all sessions in a SCAN.
 	HeadKeyPattern     = ledgerPattern + keyHead
 	TerminalKeyPattern = ledgerPattern + keyTerminal + "*"
+	LeaseKeyPattern    = ledgerPattern + keyLease
 	OutboxKeyPattern   = ledgerPattern + keyOutbox
 	// RegistryKeyPattern matches the registry's hashes of all sessions.
 	RegistryKeyPattern = registryKey + "*"
