@@ -39,6 +39,7 @@ type past struct {
 	reason     string
 	since      time.Duration // Mono from which it may be settled
 	certain    bool          // it does not only seem so
+	claim      Claim         // by which its number was asked for
 	settle     attempt
 }
 
@@ -187,6 +188,13 @@ func (t *Tracker) headSeen(e HeadSeen) {
 	}
 	bk.head = e.Head.clone()
 	now := max(t.now.Mono, e.At)
+	for i := len(bk.past) - 1; i >= 0; i-- {
+		if p := &bk.past[i]; p.generation == 0 {
+			if g := bk.head.number(p.bootID, p.start, 0); g != 0 {
+				t.numberPast(bk, i, g)
+			}
+		}
+	}
 	if t.settles.followed {
 		t.owePast(id, bk, now)
 	}

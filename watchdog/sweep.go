@@ -226,7 +226,7 @@ func (t *Tracker) overtake(r *record, now time.Duration, certain bool) {
 	bk := t.needBook(id)
 	sd := t.store.sideOf(r)
 	p := past{generation: r.generation, bootID: t.bootOf(r), start: t.startOf(r), outcome: OutcomeLost,
-		reason: reasonSuperseded, since: now, certain: certain || ended(r, sd)}
+		reason: reasonSuperseded, since: now, certain: certain || ended(r, sd), claim: bk.claim}
 	if r.flags&flagEndedByBeat != 0 {
 		p.outcome, p.reason = OutcomeCompleted, sd.message
 		if r.pub == StateError {
@@ -288,6 +288,7 @@ func (t *Tracker) settlePasts(now time.Duration) {
 			continue
 		}
 		keep = append(keep, id)
+		bk.past = slices.DeleteFunc(bk.past, func(p past) bool { return p.generation == 0 && now-p.since > 2*answerWithin })
 		if !s.ledger.Ready || t.health.score > 0 {
 			continue
 		}
@@ -441,7 +442,7 @@ func (t *Tracker) askAgain(now time.Duration) {
 	s.asked = nil
 }
 
-// claimed takes in the answer of the ledger.
+// claimedSeen takes in the answer of the ledger.
 func (t *Tracker) claimedSeen(e Claimed) {
 	id := e.Claim.ID
 	bk := t.books.of([]byte(id))
@@ -452,25 +453,17 @@ func (t *Tracker) claimedSeen(e Claimed) {
 		}
 		bk = t.needBook(id)
 	}
-	if bk.claim.key() == e.Claim.key() || bk.asked != never && bk.claim.BootID == e.Claim.BootID && bk.claim.Start.Equal(e.Claim.Start) {
-		bk.asked = never
-	}
-	if e.Generation == 0 {
-		t.unclearNumber(n, known, bk)
-		return
-	}
 	for i := range bk.past {
 		p := &bk.past[i]
-		if p.generation == 0 && sameExecution(p.bootID, p.start, &e.Claim) {
-			p.generation = e.Generation
-			if p.certain {
-				bk.after = max(bk.after, e.Generation)
-			}
-			if bk.end(e.Generation) != nil {
-				bk.past = slices.Delete(bk.past, i, i+1)
-			}
+		if p.generation == 0 && p.claim.same(&e.Claim) {
+			t.numberPast(bk, i, e.Generation)
+			bk.asked = never
 			return
 		}
+	}
+	answers := bk.claim.same(&e.Claim)
+	if answers {
+		bk.asked = never
 	}
 	if !known {
 		return
@@ -478,28 +471,38 @@ func (t *Tracker) claimedSeen(e Claimed) {
 	r := t.store.at(n)
 	switch {
 	case r.flags&flagUnheard != 0:
+	case e.Generation == 0:
+		if answers {
+			t.unclearNumber(n, r, bk)
+		}
 	case r.generation == e.Generation:
 		bk.claimed = e.Generation
-	case r.generation == 0 && sameExecution(t.bootOf(r), t.startOf(r), &e.Claim):
+	case r.generation == 0 && (answers || e.Claim.BootID != "" && e.Claim.BootID == t.bootOf(r)):
 		t.setNumber(n, r, bk, e.Generation)
 	}
 }
 
-// sameExecution reports whether a claim is that of an execution. Estimates of
-// one start get better as beats come, so they may lie some way apart.
-func sameExecution(boot string, start time.Time, c *Claim) bool {
-	if boot != "" || c.BootID != "" {
-		return boot == c.BootID
+// numberPast gives an overtaken execution the number that was asked for before it
+// was overtaken. 0: it never got one, and owes nothing.
+func (t *Tracker) numberPast(bk *book, i int, g Generation) {
+	p := &bk.past[i]
+	p.generation = g
+	if p.certain {
+		bk.after = max(bk.after, g)
 	}
-	return start.IsZero() && c.Start.IsZero() || !before(start, c.Start.Add(-lateness)) && !before(c.Start, start)
+	if g == 0 || bk.end(g) != nil {
+		bk.past = slices.Delete(bk.past, i, i+1)
+	}
+}
+
+// same reports whether a claim is one that was asked, as far as clocks read
+// twice may differ.
+func (c *Claim) same(o *Claim) bool {
+	return c.ID == o.ID && c.BootID == o.BootID && c.Generation == o.Generation && c.Start.Sub(o.Start).Abs() <= time.Second
 }
 
 // unclearNumber: the ledger cannot place the execution by its start.
-func (t *Tracker) unclearNumber(n uint32, known bool, bk *book) {
-	if !known {
-		return
-	}
-	r := t.store.at(n)
+func (t *Tracker) unclearNumber(n uint32, r *record, bk *book) {
 	bk.unclear = true
 	if r.generation == 0 {
 		t.findNumber(n, r, bk)
