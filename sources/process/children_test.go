@@ -104,12 +104,12 @@ func TestNoExitOfOthersIsTaken(t *testing.T) {
 func TestAChildIsNeverBlockedByItsOutput(t *testing.T) {
 	w := new(witness)
 	done := filepath.Join(t.TempDir(), "done")
-	session := shell("a", "head -c 20000000 /dev/zero | tr '\\0' x >&2; echo last >&2; touch "+done+"; exec sleep 600")
+	session := shell("a", "head -c 4000000 /dev/zero | tr '\\0' x >&2; echo last >&2; touch "+done+"; exec sleep 600")
 	s := supervise(t, w, nil, session)
-	eventually(t, "20 MB are written", func() bool { _, err := os.Stat(done); return err == nil })
+	eventually(t, "4 MB are written", func() bool { _, err := os.Stat(done); return err == nil })
 	eventually(t, "the tail is kept", func() bool {
 		lines, _ := s.Logs("a", -1, 1)
-		return len(lines) == 1 && lines[0].Text == strings.Repeat("x", 20_000_000%maxLine)+"last" && lines[0].Stream == Stderr
+		return len(lines) == 1 && lines[0].Text == strings.Repeat("x", 4_000_000%maxLine)+"last" && lines[0].Stream == Stderr
 	})
 }
 

@@ -25,7 +25,7 @@ type Ends interface {
 // The pace of a ledger that does not answer.
 const (
 	ledgerPatience = 5 * time.Second
-	ledgerRetryMin = time.Second
+	ledgerRetryMin = 500 * time.Millisecond
 	ledgerRetryMax = 30 * time.Second
 	// lastSettling is how long the end of a supervisor waits for the ledger. What
 	// is left is kept and settled by the next one.

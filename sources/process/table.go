@@ -24,8 +24,9 @@ const maxKnown = 10_000
 // wait for whoever started it before we reap it as an orphan.
 const strangeZombie = 2 * time.Second
 
-// execTime is how long a young process may show no environment because it is
-// about to run another program. Until then it cannot be told whose it is.
+// execTime is how long a young process may show none of its environment, or a
+// part, because it is about to run another program. Until then it cannot be told
+// that it is of no run.
 const execTime = 2 * time.Second
 
 var errNoEnvironment = errors.New("no environment is shown of it")
@@ -39,25 +40,32 @@ type processTable struct {
 	session int // our own session: what is in it was started by other code
 	adopts  bool
 
-	mu      sync.Mutex
-	runs    map[int]map[member]bool // root: descendants that were seen
-	marks   map[member]string       // of orphans
-	strange map[member]time.Time    // ended children of ours that belong to no run: since when
-	unsure  bool                    // the last look met an orphan that cannot be told yet
-	usage   map[member]uint64       // CPU ticks at the last sample
-	sampled time.Time
+	mu       sync.Mutex
+	runs     map[int]map[member]bool // root: descendants that were seen
+	sessions map[int]bool            // of what was seen of runs, as long as anything is in them
+	marks    map[member]string       // of orphans
+	strange  map[member]time.Time    // ended children of ours that belong to no run: since when
+	unsure   bool                    // the last look met an orphan that cannot be told yet
+	usage    map[member]uint64       // CPU ticks at the last sample
+	sampled  time.Time
 }
 
 func newProcessTable() *processTable {
 	return &processTable{
 		self: os.Getpid(), session: sessionOf(), adopts: adoptOrphans(true),
-		runs: map[int]map[member]bool{}, marks: map[member]string{},
+		runs: map[int]map[member]bool{}, sessions: map[int]bool{}, marks: map[member]string{},
 		strange: map[member]time.Time{}, usage: map[member]uint64{},
 	}
 }
 
-// close gives orphans back to the system.
+// close gives orphans back to the system, once those that ended are reaped.
 func (t *processTable) close() {
+	for begun := time.Now(); time.Since(begun) < 2*strangeZombie; time.Sleep(slowLook) {
+		t.sample(nil)
+		if len(t.strange) == 0 {
+			break
+		}
+	}
 	if t.adopts {
 		adoptOrphans(false)
 	}
@@ -121,6 +129,9 @@ func (t *processTable) runOf(root int, mark string, all []processStat) []process
 		seen[p.pid] = true
 		out = append(out, p)
 		queue = append(queue, children[p.pid]...)
+		if p.session != t.session {
+			t.sessions[p.session] = true
+		}
 		if known != nil && len(known) < maxKnown {
 			known[member{p.pid, p.start}] = true
 		}
@@ -143,10 +154,11 @@ func (t *processTable) marked(p processStat, mark string) bool {
 	if !ok {
 		var err error
 		its, err = markOf(p.pid)
-		if errors.Is(err, errNoEnvironment) && ageOf(p.start) < execTime {
-			t.unsure = true
+		if err != nil && !errors.Is(err, errNoEnvironment) {
 			return false
-		} else if err != nil {
+		}
+		if its == "" && ageOf(p.start) < execTime {
+			t.unsure = true
 			return false
 		}
 		t.marks[key] = its
@@ -168,13 +180,14 @@ func (t *processTable) reapOrphans(all []processStat) {
 	}
 	lying := map[member]time.Time{}
 	live := map[member]bool{}
+	peopled := map[int]bool{}
 	for _, p := range all {
 		key := member{p.pid, p.start}
-		live[key] = true
+		live[key], peopled[p.session] = true, true
 		if p.state != 'Z' || p.parent != t.self || p.session == t.session || t.isRoot(p.pid) {
 			continue
 		}
-		if t.isRoot(p.session) || t.isRoot(p.group) || t.marks[key] != "" || t.knows(key) {
+		if t.sessions[p.session] || t.isRoot(p.session) || t.marks[key] != "" {
 			reap(p.pid)
 			continue
 		}
@@ -189,6 +202,11 @@ func (t *processTable) reapOrphans(all []processStat) {
 		}
 	}
 	t.strange = lying
+	for session := range t.sessions {
+		if !peopled[session] {
+			delete(t.sessions, session)
+		}
+	}
 	for key := range t.marks {
 		if !live[key] {
 			delete(t.marks, key)
@@ -201,15 +219,6 @@ func (t *processTable) reapOrphans(all []processStat) {
 			}
 		}
 	}
-}
-
-func (t *processTable) knows(key member) bool {
-	for _, known := range t.runs {
-		if known[key] {
-			return true
-		}
-	}
-	return false
 }
 
 // belongs reports whether pid is a live member of the run, for a message that

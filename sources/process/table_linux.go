@@ -49,20 +49,20 @@ func adoptOrphans(on bool) bool {
 }
 
 // markOf is the mark of the run in the environment that a process was started
-// with; empty if it has none. errNoEnvironment is wrapped where nothing at all
-// is shown.
+// with; empty if it has none. errNoEnvironment: it is not shown, or not all of
+// it, as happens while the process begins to run another program.
 func markOf(pid int) (string, error) {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
 		return "", err
 	}
-	if len(env) == 0 {
-		return "", errNoEnvironment
-	}
 	for v := range bytes.SplitSeq(env, []byte{0}) {
 		if mark, ok := strings.CutPrefix(string(v), markVariable+"="); ok {
 			return mark, nil
 		}
+	}
+	if len(env) == 0 || env[len(env)-1] != 0 {
+		return "", errNoEnvironment
 	}
 	return "", nil
 }
