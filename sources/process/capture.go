@@ -84,13 +84,14 @@ func (l *Ladder) keep(got Capture, c *capturing) Capture {
 	if l.opts.Store == nil {
 		return got
 	}
-	path, err := l.opts.Store.Save(c.header(got), got.Text, c.want.Dump.Keep)
+	header := c.header(got)
+	path, err := l.opts.Store.Save(header, got.Text, c.want.Dump.Keep)
 	if err != nil {
 		l.opts.Log.Error("a dump could not be kept", "session", c.want.ID, "error", err)
 		got.Steps = append(got.Steps, CaptureStep{Method: "store", Detail: err.Error()})
 		return got
 	}
-	got.Path = path
+	got.Path, got.Kept = path, header.ID
 	return got
 }
 

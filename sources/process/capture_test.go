@@ -187,6 +187,9 @@ func TestCaptureOfRuntimes(t *testing.T) {
 			if facts := value(h.Verdict) + ", " + value(h.Culprit); c.facts != "" && facts != c.facts {
 				t.Errorf("it is told as %s, want %s", facts, c.facts)
 			}
+			if got.Kept != h.ID || got.Verdict != value(h.Verdict) {
+				t.Errorf("the answer tells %q as %q, the store %q as %q", got.Kept, got.Verdict, h.ID, value(h.Verdict))
+			}
 			if h.Runtime != string(c.runtime) || h.Bytes != int64(len(got.Text)) || *h.Method != c.method {
 				t.Errorf("recorded: runtime %s, %d bytes, by %v", h.Runtime, h.Bytes, *h.Method)
 			}

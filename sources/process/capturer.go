@@ -72,6 +72,10 @@ type Capture struct {
 	ExitCode   int       // of the tool, if a tool was run
 	Text       []byte    // as captured, not cleaned; nil if nothing was
 	Truncated  bool
+	Format     string // of Text, as internal/stackdump names it; empty: no dump of a known kind
+	Verdict    string // what it says of the process; empty: nothing
+	Culprit    string // "agent.py:13 call_tool"; empty: none is accused
+	Kept       string // its id in the store; empty: it was kept nowhere
 	Path       string // where it was kept; empty nowhere
 	Steps      []CaptureStep
 }

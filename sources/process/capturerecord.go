@@ -49,6 +49,8 @@ func (c *capturing) capture() Capture {
 		if best.ExitCode != nil {
 			got.ExitCode = *best.ExitCode
 		}
+		facts := c.describe(got.Text)
+		got.Format, got.Verdict, got.Culprit = facts.Format, facts.Verdict, facts.Culprit
 	}
 	return got
 }
@@ -57,16 +59,12 @@ func (c *capturing) capture() Capture {
 func (c *capturing) header(got Capture) *DumpHeader {
 	h := &DumpHeader{
 		SessionID: string(got.ID), At: WireTime{got.At.UTC().Truncate(time.Millisecond)}, Reason: string(got.Reason),
-		Method: known(got.Method), Bytes: int64(len(got.Text)), Truncated: got.Truncated,
+		Method: known(got.Method), Format: known(got.Format), Verdict: known(got.Verdict), Culprit: known(got.Culprit), Bytes: int64(len(got.Text)), Truncated: got.Truncated,
 		PID: got.PID, Runtime: string(c.target.runtime), LoopThread: c.want.Dump.LoopThread,
 		TookMs: time.Since(c.begun).Milliseconds(), Parts: []DumpPart{}, Steps: []DumpStep{},
 	}
 	if c.target.pid != 0 {
 		h.Target = termtext.Clean(c.target.label())
-	}
-	if got.Text != nil {
-		facts := c.describe(got.Text)
-		h.Format, h.Verdict, h.Culprit = known(facts.Format), known(facts.Verdict), known(facts.Culprit)
 	}
 	if n := uint64(got.Generation); n != 0 {
 		h.Generation = &n

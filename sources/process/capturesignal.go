@@ -23,14 +23,14 @@ const (
 // takeSignal sends a signal and takes what comes in the output, or in the dump
 // file, from that moment on.
 func (c *capturing) takeSignal(ctx context.Context, s syscall.Signal, limit int64) (taking, error) {
-	read, err := c.listen()
+	a, err := c.listen()
 	if err != nil {
 		return taking{}, err
 	}
 	if err := c.signal(s); err != nil {
 		return taking{}, err
 	}
-	return c.await(ctx, unix.SignalName(s), read, limit)
+	return c.await(ctx, unix.SignalName(s), a, limit)
 }
 
 // signal sends a signal to the target and to no other process that has its
@@ -50,27 +50,37 @@ func (c *capturing) signal(s syscall.Signal) error {
 	return nil
 }
 
-// listen marks where output is now and gives a function that reads what came
-// since.
-func (c *capturing) listen() (read func() (text []byte, cut bool), err error) {
+// answer is what comes after a question.
+type answer struct {
+	from int64                          // where it begins
+	end  func() int64                   // its end, which moves as more comes
+	read func() (text []byte, cut bool) // all of it
+}
+
+// listen marks where the output, or the dump file, ends now.
+func (c *capturing) listen() (answer, error) {
 	if path := c.dumpFile(); path != "" {
-		offset := int64(0)
-		if info, err := os.Lstat(path); err == nil {
-			offset = info.Size()
+		end := func() int64 {
+			info, err := os.Lstat(path)
+			if err != nil {
+				return 0
+			}
+			return info.Size()
 		}
-		return func() ([]byte, bool) {
-			text, cut, _ := readDumpFile(path, offset, c.want.Dump.MaxBytes)
+		from := end()
+		return answer{from, end, func() ([]byte, bool) {
+			text, cut, _ := readDumpFile(path, from, c.want.Dump.MaxBytes)
 			return text, cut
-		}, nil
+		}}, nil
 	}
 	if c.want.Output == nil {
-		return nil, errors.New("its output is not kept: a dump could not be seen")
+		return answer{}, errors.New("its output is not kept: a dump could not be seen")
 	}
-	mark := c.want.Output.Mark()
-	return func() ([]byte, bool) {
-		text := c.want.Output.Since(mark)
-		return text, int64(len(text)) < c.want.Output.Mark()-mark
-	}, nil
+	from := c.want.Output.Mark()
+	return answer{from, c.want.Output.Mark, func() ([]byte, bool) {
+		text := c.want.Output.Since(from)
+		return text, int64(len(text)) < c.want.Output.Mark()-from
+	}}, nil
 }
 
 // signalNamed reports whether the settings name the signal: what comes after it
@@ -79,34 +89,34 @@ func (c *capturing) signalNamed() bool { return c.want.Dump.Mode.Kind == config.
 
 // await waits until a dump has come and is whole. Other output may come with it:
 // it is kept, for it may have torn the dump's lines.
-func (c *capturing) await(ctx context.Context, asked string, read func() ([]byte, bool), limit int64) (taking, error) {
+func (c *capturing) await(ctx context.Context, asked string, a answer, limit int64) (taking, error) {
 	tick := time.NewTicker(outputPoll)
 	defer tick.Stop()
-	var (
-		began   = time.Now()
-		size    int
-		changed = began
-		judged  = -1
-	)
-	for {
-		text, cut := read()
-		if len(text) != size {
-			size, changed = len(text), time.Now()
+	began := time.Now()
+	changed := began
+	for end, judged := a.from, a.from; ; {
+		if now := a.end(); now != end {
+			end, changed = now, time.Now()
 		}
 		late := ctx.Err() != nil
-		if late || size != judged && size > 0 && time.Since(changed) >= outputSettle {
-			judged = size
-			if holdsDump(text) {
-				text, clipped := clip(text, limit)
-				return taking{text: text, cut: cut || clipped}, nil
+		if late || end != judged && time.Since(changed) >= outputSettle {
+			judged = end
+			text, cut := a.read()
+			got := taking{cut: cut}
+			switch {
+			case holdsDump(text):
+			case late && c.signalNamed() && len(bytes.TrimSpace(text)) > 0:
+				got.note = "no dump of a known kind: all that came after the signal"
+			case late:
+				return taking{}, fmt.Errorf("%s brought no dump within %s", asked, time.Since(began).Round(100*time.Millisecond))
+			default:
+				text = nil
 			}
-		}
-		if late && len(bytes.TrimSpace(text)) > 0 && c.signalNamed() {
-			text, clipped := clip(text, limit)
-			return taking{text: text, cut: cut || clipped, note: "no dump of a known kind: all that came after the signal"}, nil
-		}
-		if late {
-			return taking{}, fmt.Errorf("%s brought no dump within %s", asked, time.Since(began).Round(100*time.Millisecond))
+			if text != nil {
+				got.text, cut = clip(text, limit)
+				got.cut = got.cut || cut
+				return got, nil
+			}
 		}
 		select {
 		case <-tick.C:
