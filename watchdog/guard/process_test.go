@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -63,8 +64,10 @@ func child(how string) {
 	case "deadlock":
 		events <- mu.Lock
 	case "busy":
+		var turns atomic.Int64
 		events <- func() {
-			for { //nolint:revive // that is the fault
+			for {
+				turns.Add(1)
 			}
 		}
 	case "dump only":

@@ -120,7 +120,7 @@ func TestStallIsSaidAtOnceAndEachIntervalAndEndsAtOnce(t *testing.T) {
 		same(t, "before", b.says(), []string{"0s running", "30s running", "60s running", "90s running"})
 		time.Sleep(300*time.Second - 1)
 		b.take()
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		same(t, "at the timeout", b.says(), []string{"395s stalled"})
 		time.Sleep(61 * time.Second)
 		same(t, "while it lasts", b.says(), []string{"425s stalled", "455s stalled"})
@@ -294,7 +294,7 @@ func TestDeclaredWaitIsNoStall(t *testing.T) {
 				t.Fatalf("during the wait: %+v", m)
 			}
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		over := b.take()
 		if len(over) != 1 || over[0].Beat.State != watchdog.StateStalled || over[0].Beat.WaitingFor != watchdog.WaitTool {
 			t.Fatalf("the stall timeout after the maximum: %+v", over)
@@ -373,7 +373,7 @@ func TestWaitIsCappedAndChecked(t *testing.T) {
 				t.Fatalf("%+v", m)
 			}
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		same(t, "after the cap and the timeout", b.says(), []string{"120s stalled"})
 	})
 }
