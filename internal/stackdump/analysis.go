@@ -88,7 +88,7 @@ func (a *Analysis) judge(l *loop) {
 
 func (a *Analysis) judgeLoop(l *loop) {
 	t := &a.Dump.Threads[l.thread]
-	stateless := familyOf(a.Dump.Format) == goFamily && t.State == ""
+	stateless := a.Dump.family == goFamily && t.State == ""
 	switch {
 	case l.idle:
 		a.Verdict, a.Why = Idle, "loop idle, in its own poll"
@@ -127,7 +127,7 @@ func (a *Analysis) onCPU() int {
 // loop runs. A name that was cut off names nobody.
 func (a *Analysis) accuse(thread, above int) {
 	most := 1
-	if familyOf(a.Dump.Format) == pythonFamily && len(a.Cycles) == 0 {
+	if a.Dump.family == pythonFamily && len(a.Cycles) == 0 {
 		most = 2
 	}
 	t := &a.Dump.Threads[thread]
@@ -153,7 +153,7 @@ func (a *Analysis) accuse(thread, above int) {
 // name adds a frame to the culprits, once.
 func (a *Analysis) name(thread, frame int) {
 	f := a.Dump.Threads[thread].Frames[frame]
-	c := Culprit{Thread: thread, Frame: frame, Name: familyOf(a.Dump.Format).short(f.Function), File: base(f.File), Line: f.Line}
+	c := Culprit{Thread: thread, Frame: frame, Name: a.Dump.family.short(f.Function), File: base(f.File), Line: f.Line}
 	for _, other := range a.Culprits {
 		if other.Name == c.Name && other.File == c.File && other.Line == c.Line {
 			return
@@ -182,7 +182,7 @@ func cutName(f Frame) bool {
 // own, else at its innermost one.
 func (a *Analysis) standing(thread int) string {
 	t := &a.Dump.Threads[thread]
-	fam := familyOf(a.Dump.Format)
+	fam := a.Dump.family
 	if i := t.innermost(); i >= 0 {
 		f := t.Frames[i]
 		return place(base(f.File), f.Line, fam.short(f.Function))
@@ -196,7 +196,7 @@ func (a *Analysis) standing(thread int) string {
 // suspect names whom the stacks alone point at, where no loop is known.
 func (a *Analysis) suspect() {
 	d := a.Dump
-	switch familyOf(d.Format) {
+	switch d.family {
 	case pythonFamily:
 		a.suspectPython()
 	case rubyFamily:

@@ -3,14 +3,19 @@ package stackdump
 import "unsafe"
 
 // A text of many tiny threads or frames would take far more memory than itself.
-// Real dumps do not come near this budget.
+// Real dumps do not come near these bounds.
 const (
-	budgetBase   = 4 << 20 // bytes, however short the text
-	budgetShare  = 3       // half bytes for each byte of the text
-	arenaStep    = 1024    // frames
-	frameCost    = int(unsafe.Sizeof(Frame{}))
-	threadGrowth = 2 // a growing slice holds its threads twice
-	threadCost   = threadGrowth * int(unsafe.Sizeof(Thread{}))
+	budgetBase  = 2 << 20 // bytes, however short the text
+	budgetShare = 3       // half bytes for each byte of the text
+	arenaStep   = 1024    // frames
+	mostFrames  = 4096    // of a thread
+	mostStacks  = 20_000  // that are shared between threads
+	mendingBase = 1 << 20 // bytes that mending looks at, beside those of the text
+
+	frameCost  = int(unsafe.Sizeof(Frame{}))
+	threadSize = int(unsafe.Sizeof(Thread{}))
+	threadCost = 3 * threadSize // a growing slice holds its threads more than once
+	dumpCost   = 3 * int(unsafe.Sizeof(Dump{}))
 )
 
 // budget is the memory that may still be taken for threads and frames, in bytes.

@@ -69,7 +69,7 @@ func Compare(from, to *Dump) []Pair {
 // measure compares one thread.
 func (p *Pair) measure(from, to *Thread) {
 	p.Change = Moved
-	if slices.EqualFunc(from.Frames, to.Frames, sameFrame) && from.State == to.State {
+	if sameFrames(from.Frames, to.Frames) && from.State == to.State {
 		p.Change = Same
 	}
 	p.Count = to.Count

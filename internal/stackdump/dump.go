@@ -65,6 +65,8 @@ type Dump struct {
 	Deadlock  bool       // the runtime says that all threads wait
 	Interrupt bool       // running code was stopped for this dump: it was on a CPU
 	Cut       Cut
+
+	family family
 }
 
 // Count is how many threads the dump holds; a counted stack stands for several,

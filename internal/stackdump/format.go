@@ -1,10 +1,16 @@
 package stackdump
 
+import (
+	"slices"
+	"strings"
+)
+
 // format is one kind of dump: its name for people, how its beginning is
 // recognised, and its parser. A new kind is a new row of formats.
 type format struct {
 	name   Format
 	title  string
+	first  string // bytes that such a line may begin with; empty: any
 	starts func(line string) bool
 	open   func(r *reader) parser
 	refuse string // what it is, if it is no dump of threads; its parser makes none
@@ -22,28 +28,33 @@ type parser interface {
 	end(broken bool)
 }
 
+const (
+	lower = "abcdefghijklmnopqrstuvwxyz"
+	upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
 // formats is the table of all line-by-line formats. The first row whose anchor
 // matches wins.
 func formats() []format {
 	return []format{
-		{name: "py-faulthandler", title: "python faulthandler", starts: startsFault, open: newFault, family: pythonFamily},
+		{name: "py-faulthandler", title: "python faulthandler", first: "TCSFW", starts: startsFault, open: newFault, family: pythonFamily},
 		{name: "py-traceback", title: "python traceback", starts: startsTraceback, open: newTraceback, refuse: "a Python traceback, not a thread dump", family: pythonFamily},
-		{name: "py-print_stack", title: "python print_stack", starts: startsPrintStack, open: newPrintStack, family: pythonFamily},
-		{name: "py-spy", title: "py-spy", starts: startsPySpy, open: newPySpy, family: pythonFamily},
-		{name: "go-race", title: "Go race report", starts: startsRace, open: newRace, family: goFamily},
-		{name: "go-pprof-text", title: "Go goroutine profile", starts: startsProfileText, open: newProfileText, family: goFamily},
-		{name: "go", title: "Go goroutines", starts: startsGo, open: newGo, family: goFamily},
-		{name: "java-traceback", title: "Java exception", starts: startsJavaException, open: newJavaException, refuse: "a Java exception, not a thread dump", family: javaFamily},
-		{name: "java", title: "Java threads", starts: startsJava, open: newJava, family: javaFamily},
-		{name: "node-fatal", title: "Node.js native stack", starts: startsNodeFatal, open: newNodeFatal, family: nativeFamily},
+		{name: "py-print_stack", title: "python print_stack", first: " ", starts: startsPrintStack, open: newPrintStack, family: pythonFamily},
+		{name: "py-spy", title: "py-spy", first: "PT", starts: startsPySpy, open: newPySpy, family: pythonFamily},
+		{name: "go-race", title: "Go race report", first: "W", starts: startsRace, open: newRace, family: goFamily},
+		{name: "go-pprof-text", title: "Go goroutine profile", first: "g", starts: startsProfileText, open: newProfileText, family: goFamily},
+		{name: "go", title: "Go goroutines", first: "gpfS", starts: startsGo, open: newGo, family: goFamily},
+		{name: "java-traceback", title: "Java exception", first: "E" + lower, starts: startsJavaException, open: newJavaException, refuse: "a Java exception, not a thread dump", family: javaFamily},
+		{name: "java", title: "Java threads", first: "F", starts: startsJava, open: newJava, family: javaFamily},
+		{name: "node-fatal", title: "Node.js native stack", first: "<-F", starts: startsNodeFatal, open: newNodeFatal, family: nativeFamily},
 		{name: "node-stack", title: "Node.js stack", starts: startsNodeStack, open: newNodeStack, family: scriptFamily},
-		{name: "node-traceback", title: "JavaScript error", starts: startsNodeError, open: newNodeError, refuse: "a JavaScript error, not a thread dump", family: scriptFamily},
-		{name: "gdb", title: "gdb", starts: startsGDB, open: newGDB, family: nativeFamily},
-		{name: "eu-stack", title: "eu-stack", starts: startsEUStack, open: newEUStack, family: nativeFamily},
+		{name: "node-traceback", title: "JavaScript error", first: upper, starts: startsNodeError, open: newNodeError, refuse: "a JavaScript error, not a thread dump", family: scriptFamily},
+		{name: "gdb", title: "gdb", first: "[T", starts: startsGDB, open: newGDB, family: nativeFamily},
+		{name: "eu-stack", title: "eu-stack", first: "PT", starts: startsEUStack, open: newEUStack, family: nativeFamily},
 		{name: "ruby-bug", title: "Ruby bug report", starts: startsRubyBug, open: newRubyBug, family: rubyFamily},
 		{name: "ruby-traceback", title: "Ruby exception", starts: startsRubyException, open: newRubyException, refuse: "a Ruby exception, not a thread dump", family: rubyFamily},
 		{name: "ruby-threads", title: "Ruby threads", starts: startsRubyThreads, open: newRubyThreads, family: rubyFamily},
-		{name: "proc", title: "/proc snapshot", starts: startsProc, open: newProc, family: nativeFamily},
+		{name: "proc", title: "/proc snapshot", first: "=", starts: startsProc, open: newProc, family: nativeFamily},
 	}
 }
 
@@ -53,22 +64,6 @@ const (
 	formatNodeReport Format = "node-report"
 	formatNodePause  Format = "node-cdp-json"
 )
-
-// familyOf gives what is known of the language of a format.
-func familyOf(name Format) family {
-	for _, f := range formats() {
-		if f.name == name {
-			return f.family
-		}
-	}
-	switch name {
-	case formatProfile:
-		return goFamily
-	case formatNodeReport, formatNodePause:
-		return scriptFamily
-	}
-	return nativeFamily
-}
 
 // Title is what a person calls the format.
 func (f Format) Title() string {
@@ -91,16 +86,33 @@ func (f Format) Title() string {
 // shortestAnchor is the length of the shortest line that begins a format.
 const shortestAnchor = 5
 
-// anchored reports whether a line looks like the beginning of any format. Most
-// lines do not, so every anchor looks at a fixed beginning first.
-func anchored(table []format, line string) bool {
-	if len(line) < shortestAnchor {
-		return false
-	}
+// anchors is the table of formats by the first byte of a line, so that most lines
+// are compared with few anchors.
+type anchors [256][]*format
+
+func newAnchors() *anchors {
+	table := formats()
+	var a anchors
 	for i := range table {
-		if table[i].starts(line) {
-			return true
+		f := &table[i]
+		for c := range a {
+			if f.first == "" || strings.IndexByte(f.first, byte(c)) >= 0 {
+				a[c] = append(a[c], f)
+			}
 		}
 	}
-	return false
+	return &a
+}
+
+// of gives the formats that a line may begin.
+func (a *anchors) of(line string) []*format {
+	if len(line) < shortestAnchor {
+		return nil
+	}
+	return a[line[0]]
+}
+
+// match reports whether a line looks like the beginning of any format.
+func (a *anchors) match(line string) bool {
+	return slices.ContainsFunc(a.of(line), func(f *format) bool { return f.starts(line) })
 }

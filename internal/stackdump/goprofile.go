@@ -115,7 +115,7 @@ func readProfile(text string) (Dump, bool) {
 		return Dump{}, false
 	}
 	r := newReader(&File{Raw: text})
-	d := Dump{Format: formatProfile, Line: 1}
+	d := Dump{Format: formatProfile, Line: 1, family: goFamily}
 	for _, s := range p.Sample {
 		if len(s.Value) == 0 || s.Value[0] <= 0 || s.Value[0] > 1<<30 {
 			continue
@@ -134,6 +134,9 @@ func readProfile(text string) (Dump, bool) {
 				r.frame(t, f)
 			}
 		}
+	}
+	if len(d.Threads) > 0 && r.full {
+		d.Cut = CutThreads
 	}
 	return d, len(d.Threads) > 0
 }

@@ -84,9 +84,9 @@ func goHeader(line string) (h goHead, ok bool) {
 			return h, false
 		}
 	}
-	parts := strings.Split(state, ", ")
-	h.state = strings.TrimSuffix(parts[0], " (scan)")
-	for _, part := range parts[1:] {
+	base, more, _ := strings.Cut(state, ", ")
+	h.state = strings.TrimSuffix(base, " (scan)")
+	for part := range strings.SplitSeq(more, ", ") {
 		if minutes, ok := strings.CutSuffix(part, " minutes"); ok {
 			if n, rest, ok := number(minutes); ok && rest == "" {
 				h.wait = time.Duration(n) * time.Minute
@@ -154,6 +154,9 @@ func (p *goText) header(h goHead) {
 		p.dump = p.r.begin("")
 	}
 	first := len(p.dump.Threads) == 0
+	if first {
+		p.r.expect(p.dump, "\ngoroutine ")
+	}
 	p.cur = p.r.thread(p.dump)
 	p.ids[h.id] = max(0, len(p.dump.Threads)-1)
 	p.cur.ID = clean(h.id)

@@ -69,10 +69,14 @@ func group(d *Dump) []Group {
 }
 
 func hashOf(seed maphash.Seed, t *Thread) uint64 {
+	return hashFrames(seed, t.Frames) ^ maphash.String(seed, t.State)
+}
+
+func hashFrames(seed maphash.Seed, frames []Frame) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
-	h.WriteString(t.State)
-	for _, f := range t.Frames {
+	for i := range frames {
+		f := &frames[i]
 		h.WriteString(f.Function)
 		h.WriteByte(0)
 		h.WriteString(f.File)
@@ -84,8 +88,18 @@ func hashOf(seed maphash.Seed, t *Thread) uint64 {
 
 // sameStack reports whether two threads belong to one group.
 func sameStack(a, b *Thread) bool {
-	return a.State == b.State && a.Torn == b.Torn && slices.EqualFunc(a.Frames, b.Frames, sameFrame)
+	return a.State == b.State && a.Torn == b.Torn && sameFrames(a.Frames, b.Frames)
 }
+
+func sameFrames(a, b []Frame) bool {
+	if len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] {
+		return true
+	}
+	return slices.EqualFunc(a, b, sameFrame)
+}
+
+// equalFrame reports whether two frames are alike in everything.
+func equalFrame(a, b Frame) bool { return a == b }
 
 func sameFrame(a, b Frame) bool {
 	return a.Line == b.Line && a.Function == b.Function && a.File == b.File
@@ -123,7 +137,7 @@ func suspicion(d *Dump, g *Group, loop int, members, held map[int]bool) Suspicio
 		return InDeadlock
 	case has(held):
 		return HoldsLock
-	case t.WroteDump && t.Frames != nil && familyOf(d.Format) != rubyFamily:
+	case t.WroteDump && t.Frames != nil && d.family != rubyFamily:
 		return WroteDumpOnly
 	case !t.user() && !t.Torn:
 		return IsRuntime

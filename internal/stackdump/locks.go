@@ -63,7 +63,7 @@ func cycles(d *Dump, a *Analysis) []Cycle {
 	if found := edgeCycles(a.Edges, len(d.Threads)); found != nil {
 		return found
 	}
-	switch fam := familyOf(d.Format); {
+	switch fam := d.family; {
 	case fam == goFamily, d.Format == "gdb":
 		return crossed(d, a)
 	case fam == pythonFamily && a.Loop < 0:
@@ -287,7 +287,7 @@ func (a *Analysis) CycleWords(c Cycle) string {
 
 // noun is what the runtime calls its threads.
 func (a *Analysis) noun() string {
-	if familyOf(a.Dump.Format) == goFamily {
+	if a.Dump.family == goFamily {
 		return "goroutine"
 	}
 	return "thread"

@@ -21,7 +21,7 @@ func findLoop(d *Dump, groups []Group, o Options) *loop {
 			}
 		}
 	}
-	switch familyOf(d.Format) {
+	switch d.family {
 	case pythonFamily:
 		return pythonLoop(d)
 	case goFamily:
@@ -47,7 +47,7 @@ func named(d *Dump, i int, name string) bool {
 	if t.Name == name || t.ID == name || t.Labels != "" && slices.Contains(labelValues(t.Labels), name) {
 		return true
 	}
-	fam := familyOf(d.Format)
+	fam := d.family
 	return slices.ContainsFunc(t.Frames, func(f Frame) bool {
 		return f.Code == User && (f.Function == name || fam.short(f.Function) == name)
 	})
@@ -66,7 +66,7 @@ func labelValues(labels string) []string {
 // loopAt says what a thread does that is known to be the loop's.
 func loopAt(d *Dump, i int) *loop {
 	t := &d.Threads[i]
-	switch familyOf(d.Format) {
+	switch d.family {
 	case pythonFamily:
 		if l := pythonLoopAt(t); l != nil {
 			l.thread = i

@@ -24,10 +24,8 @@ func nativeCode(function, place string) Code {
 	if systemCall(function) {
 		return Standard
 	}
-	for _, p := range nativePrefixes() {
-		if strings.HasPrefix(function, p) {
-			return Standard
-		}
+	if runtimeFunction(function) {
+		return Standard
 	}
 	if strings.HasPrefix(function, "<") && (strings.Contains(function, " as core::") || strings.Contains(function, " as std::") || strings.HasPrefix(function, "<signal handler")) {
 		return Standard
@@ -35,16 +33,82 @@ func nativeCode(function, place string) Code {
 	return User
 }
 
-// nativePrefixes are how functions of the C library and of runtimes begin.
-func nativePrefixes() []string {
-	return []string{
-		"__", "_dl_", "_IO_", "pthread_", "lll_", "futex_", "do_futex", "sem_", "start_thread", "_start", "clone", "gsignal", "0x",
-		"std::", "core::", "alloc::", "<core::", "<alloc::", "<std::",
-		"_Py", "Py", "_run_main", "cfunction_", "cfunction", "method_vectorcall", "vectorcall_", "thread_run", "pythread_wrapper", "run_mod", "run_eval_code",
-		"builtin_", "lock_PyThread", "acquire_timed", "rlock_acquire", "task_step", "TaskStep", "TaskWakeup", "context_run", "gen_send", "gen_iternext", "slot_tp_", "type_call", "object_vacall", "pymain_", "bytes_method", "partial_vectorcall", "function_code_",
-		"v8::", "Builtins_", "uv__", "uv_run", "uv_cond_", "uv_thread_", "uv_sem_", "node::SpinEventLoop", "node::Start", "node::LoadEnvironment", "node::NodeMainInstance", "node::InternalMakeCallback", "node::InternalCallbackScope", "node::MakeCallback", "node::PlatformWorkerThread", "node::WorkerThreadsTaskRunner", "node::TaskQueue", "node::worker::Worker::Run", "node::worker::Worker::StartThread", "node::inspector::", "node::Environment::RunTimers", "node::SignalInspector", "node::SyncProcessRunner::TryInitializeAndRunLoop", "StartIoThreadMain", "node::(anonymous namespace)::PlatformWorkerThread", "node::StartIoThread",
-		"runtime.", "rb_", "vm_", "ruby_", "thread_start_func", "thread_do_start", "thread_join", "native_sleep", "JVM_", "JavaThread::", "JavaMain", "Unsafe_Park", "Parker::", "os::", "Thread::", "CompileBroker::", "GangWorker::", "WorkerThread::", "ConcurrentGCThread::", "VMThread::", "WatcherThread::",
+// runtimeFunction reports how functions of the C library and of the runtimes of
+// C++, Rust, Python, Node.js, Ruby and Java begin.
+func runtimeFunction(function string) bool {
+	begins := func(prefixes ...string) bool {
+		for _, p := range prefixes {
+			if strings.HasPrefix(function, p) {
+				return true
+			}
+		}
+		return false
 	}
+	switch head(function) {
+	case '0':
+		return begins("0x")
+	case '<':
+		return begins("<core::", "<alloc::", "<std::")
+	case 'B':
+		return begins("Builtins_")
+	case 'C':
+		return begins("CompileBroker::", "ConcurrentGCThread::")
+	case 'G':
+		return begins("GangWorker::")
+	case 'J':
+		return begins("JVM_", "JavaThread::", "JavaMain")
+	case 'P':
+		return begins("Py", "Parker::")
+	case 'S':
+		return begins("StartIoThreadMain")
+	case 'T':
+		return begins("TaskStep", "TaskWakeup", "Thread::")
+	case 'U':
+		return begins("Unsafe_Park")
+	case 'V':
+		return begins("VMThread::")
+	case 'W':
+		return begins("WorkerThread::", "WatcherThread::")
+	case '_':
+		return begins("__", "_dl_", "_IO_", "_start", "_Py", "_run_main")
+	case 'a':
+		return begins("alloc::", "acquire_timed")
+	case 'b':
+		return begins("builtin_", "bytes_method")
+	case 'c':
+		return begins("clone", "core::", "cfunction_", "cfunction", "context_run")
+	case 'd':
+		return begins("do_futex")
+	case 'f':
+		return begins("futex_", "function_code_")
+	case 'g':
+		return begins("gsignal", "gen_send", "gen_iternext")
+	case 'l':
+		return begins("lll_", "lock_PyThread")
+	case 'm':
+		return begins("method_vectorcall")
+	case 'n':
+		return begins("node::SpinEventLoop", "node::Start", "node::LoadEnvironment", "node::NodeMainInstance", "node::InternalMakeCallback",
+			"node::InternalCallbackScope", "node::MakeCallback", "node::PlatformWorkerThread", "node::WorkerThreadsTaskRunner",
+			"node::TaskQueue", "node::worker::Worker::Run", "node::worker::Worker::StartThread", "node::inspector::",
+			"node::Environment::RunTimers", "node::SignalInspector", "node::SyncProcessRunner::TryInitializeAndRunLoop",
+			"node::(anonymous namespace)::PlatformWorkerThread", "node::StartIoThread", "native_sleep")
+	case 'o':
+		return begins("object_vacall", "os::")
+	case 'p':
+		return begins("pthread_", "pythread_wrapper", "pymain_", "partial_vectorcall")
+	case 'r':
+		return begins("run_mod", "run_eval_code", "rlock_acquire", "runtime.", "rb_", "ruby_")
+	case 's':
+		return begins("sem_", "start_thread", "std::", "slot_tp_")
+	case 't':
+		return begins("thread_run", "task_step", "type_call", "thread_start_func", "thread_do_start", "thread_join")
+	case 'u':
+		return begins("uv__", "uv_run", "uv_cond_", "uv_thread_", "uv_sem_")
+	case 'v':
+		return begins("vectorcall_", "v8::", "vm_")
+	}
+	return false
 }
 
 // systemCall reports a function that is the name of a call into the system, or

@@ -62,12 +62,11 @@ type nodeCall struct {
 // value reads a JSON value that begins at start, if it is a dump, and goes
 // behind it.
 func (r *reader) value(start int) bool {
-	text := r.text[start:]
-	head := text[:min(len(text), 64<<10)]
-	report, pause := strings.Contains(head, `"reportVersion"`), strings.Contains(head, `"functionName"`)
+	report, pause := r.near(0, `"reportVersion"`, start), r.near(1, `"functionName"`, start)
 	if !report && !pause || r.values == triedValues {
 		return false
 	}
+	text := r.text[start:]
 	r.values++
 	end, whole := valueEnd(text)
 	if end > longestValue {
@@ -91,6 +90,21 @@ func (r *reader) value(start int) bool {
 	}
 	r.keep(&d)
 	return true
+}
+
+// near reports whether a mark stands within reach after start. Values are asked
+// for in their order, so the text is searched once.
+func (r *reader) near(which int, mark string, start int) bool {
+	const reach = 64 << 10
+	at := &r.marks[which]
+	if *at < start {
+		i := strings.Index(r.text[start:], mark)
+		if i < 0 {
+			i = len(r.text)
+		}
+		*at = start + i
+	}
+	return *at-start <= reach && *at < len(r.text)
 }
 
 // valueEnd finds where the object that text begins with ends.
@@ -118,7 +132,7 @@ func valueEnd(text string) (end int, whole bool) {
 // parts may still be read.
 func (r *reader) report(text []byte, whole bool) (Dump, bool) {
 	var report nodeReport
-	d := Dump{Format: formatNodeReport}
+	d := Dump{Format: formatNodeReport, family: scriptFamily}
 	if !whole {
 		d.Cut = CutBytes
 		text = mendReport(text)
@@ -233,7 +247,7 @@ func mendReport(text []byte) []byte {
 // pause reads the frames of a script that the inspector paused.
 func (r *reader) pause(text []byte) (Dump, bool) {
 	var pause nodePause
-	d := Dump{Format: formatNodePause, Interrupt: true}
+	d := Dump{Format: formatNodePause, family: scriptFamily, Interrupt: true}
 	if err := json.Unmarshal(text, &pause); err != nil {
 		return d, false
 	}

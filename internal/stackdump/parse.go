@@ -1,6 +1,8 @@
 package stackdump
 
 import (
+	"hash/maphash"
+	"slices"
 	"strings"
 
 	"github.com/sessionwatch/sessionwatch/internal/termtext"
@@ -53,7 +55,7 @@ func (f *File) settle(cut bool) {
 // reader walks over the lines of a text and hands them to parsers.
 type reader struct {
 	file  *File
-	table []format
+	table *anchors
 	text  string
 	at    int  // where the next line begins
 	line  int  // number of the line that was read last, from 1
@@ -67,17 +69,27 @@ type reader struct {
 	recent []recentLine
 
 	budget budget
+	full   bool    // it is used up
+	spare  Thread  // one that is not kept
 	arena  []Frame // frames of the current thread end it
-	logs   []string
-	values int // JSON values that were tried
+	seed   maphash.Seed
+	stacks map[uint64][]Frame // that were seen, by their hash
+
+	logs    []string // how log lines begin; nil: not looked yet
+	mending int      // bytes that mending may still look at
+	values  int      // JSON values that were tried
+	marks   [2]int   // where the next mark of such a value is; see value
 }
 
 func newReader(f *File) *reader {
-	return &reader{file: f, table: formats(), text: f.Raw, budget: newBudget(len(f.Raw))}
+	return &reader{
+		file: f, table: newAnchors(), text: f.Raw, budget: newBudget(len(f.Raw)),
+		seed: maphash.MakeSeed(), stacks: map[uint64][]Frame{}, mending: mendingBase + len(f.Raw), marks: [2]int{-1, -1},
+	}
 }
 
 func (r *reader) run() {
-	for r.at < len(r.text) {
+	for r.at < len(r.text) && !r.full {
 		start := r.at
 		line := r.next()
 		inside := r.taken
@@ -87,6 +99,9 @@ func (r *reader) run() {
 		}
 	}
 	r.close(false)
+	if r.full {
+		r.file.Cut = CutThreads // more than any real dump holds: the first ones are kept
+	}
 }
 
 // next reads a line without its end, and notes whether it had one.
@@ -144,12 +159,8 @@ func (r *reader) place(line string, start int, counts bool) bool {
 // opens begins the format whose anchor the line is, if it is one: the first whose
 // parser takes it.
 func (r *reader) opens(line string) bool {
-	if len(line) < shortestAnchor {
-		return false
-	}
 	before := r.format
-	for i := range r.table {
-		f := &r.table[i]
+	for _, f := range r.table.of(line) {
 		if !f.starts(line) {
 			continue
 		}
@@ -236,23 +247,42 @@ func (r *reader) remark(f *format) {
 
 // begin opens a dump of the open format.
 func (r *reader) begin(lead string) *Dump {
-	return &Dump{Format: r.format.name, Line: r.line, Lead: clean(lead)}
+	return &Dump{Format: r.format.name, Line: r.line, Lead: clean(lead), family: r.format.family}
 }
 
 // keep adds a dump to the file, unless it has no threads.
 func (r *reader) keep(d *Dump) {
-	if d != nil && len(d.Threads) > 0 {
+	if d == nil || len(d.Threads) == 0 {
+		return
+	}
+	r.share(&d.Threads[len(d.Threads)-1])
+	if r.spend(dumpCost) {
 		r.file.Dumps = append(r.file.Dumps, *d)
+	}
+}
+
+// expect makes room for all threads that begin with mark in the rest of the text,
+// so that a dump of very many does not move them about as it grows.
+func (r *reader) expect(d *Dump, mark string) {
+	if n := 1 + strings.Count(r.text[r.at:], mark); n > 100 && len(d.Threads) == 0 {
+		if n = min(n, int(r.budget)/threadSize); n > 0 {
+			r.budget -= budget(n * threadSize)
+			d.Threads = make([]Thread, 0, n)
+		}
 	}
 }
 
 // thread adds a thread to a dump and gives it, valid until the next one. Over
 // the budget it gives one that is not kept.
 func (r *reader) thread(d *Dump) *Thread {
+	if n := len(d.Threads); n > 0 {
+		r.share(&d.Threads[n-1])
+	}
 	fresh := Thread{CPU: Unknown, Elapsed: Unknown, Switches: Unknown, Count: 1}
-	if !r.budget.spend(threadCost) {
+	if len(d.Threads) == cap(d.Threads) && !r.spend(threadCost) {
 		d.Cut = max(d.Cut, CutThreads)
-		return &fresh
+		r.spare = fresh
+		return &r.spare
 	}
 	d.Threads = append(d.Threads, fresh)
 	return &d.Threads[len(d.Threads)-1]
@@ -261,11 +291,11 @@ func (r *reader) thread(d *Dump) *Thread {
 // frame adds an outer frame to a thread. Frames of all threads share their
 // memory, since a dump has many threads of few frames.
 func (r *reader) frame(t *Thread, f Frame) {
-	if !r.budget.spend(frameCost) {
+	n := len(t.Frames)
+	if n >= mostFrames || !r.spend(frameCost) {
 		t.Cut = true
 		return
 	}
-	n := len(t.Frames)
 	atEnd := n == 0 || len(r.arena) > 0 && &r.arena[len(r.arena)-1] == &t.Frames[n-1]
 	if !atEnd || len(r.arena) == cap(r.arena) {
 		grown := make([]Frame, n, n+max(arenaStep, n))
@@ -274,6 +304,32 @@ func (r *reader) frame(t *Thread, f Frame) {
 	}
 	r.arena = append(r.arena, f)
 	t.Frames = r.arena[len(r.arena)-n-1 : len(r.arena) : len(r.arena)]
+}
+
+// share gives a thread that is complete the frames of an earlier one with the
+// same stack: pools have thousands of those.
+func (r *reader) share(t *Thread) {
+	n := len(t.Frames)
+	if n == 0 || len(r.arena) < n || &r.arena[len(r.arena)-1] != &t.Frames[n-1] {
+		return
+	}
+	h := hashFrames(r.seed, t.Frames)
+	if known := r.stacks[h]; slices.EqualFunc(known, t.Frames, equalFrame) {
+		t.Frames = known
+		r.arena = r.arena[:len(r.arena)-n]
+		r.budget += budget(n * frameCost)
+		return
+	}
+	if len(r.stacks) < mostStacks {
+		r.stacks[h] = t.Frames
+	}
+}
+
+// spend takes from the budget. Once that is used up, reading ends.
+func (r *reader) spend(n int) bool {
+	ok := r.budget.spend(n)
+	r.full = r.full || !ok
+	return ok
 }
 
 // clean makes a name safe to show.

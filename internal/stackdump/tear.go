@@ -26,7 +26,7 @@ const (
 // what was seen before. The lines that it used up are read, and the log lines
 // that were cut out are stray.
 func (r *reader) mend(line string, fits, likely func(string) bool) (string, bool) {
-	if len(line) > tornLength {
+	if len(line) > tornLength || r.mending <= 0 {
 		return "", false
 	}
 	for n := range tornAcross {
@@ -56,6 +56,7 @@ func (r *reader) mendTwice(line, middle string, n int, fits func(string) bool) (
 	}
 	for _, i := range r.logCuts(line) {
 		for _, k := range r.logCuts(middle) {
+			r.mending -= i + k + len(end)
 			if mended := line[:i] + middle[:k] + end; fits(mended) {
 				r.stray(line[i:])
 				r.drop(n)
@@ -86,7 +87,8 @@ func (r *reader) cutOf(line, next string, fits, likely func(string) bool) int {
 		}
 	}
 	found := -1
-	for k := len(line) - 1; k > 0; k-- {
+	for k := len(line) - 1; k > 0 && r.mending > 0; k-- {
+		r.mending -= k + len(next)
 		mended := line[:k] + next
 		if !fits(mended) {
 			continue
@@ -128,7 +130,7 @@ func (r *reader) logBeginnings() []string {
 	}
 	r.logs = []string{}
 	for line := range strings.Lines(r.text[:min(len(r.text), 1<<20)]) {
-		if line[0] <= ' ' || line[0] == '.' || line[0] == ',' || anchored(r.table, strings.TrimRight(line, "\r\n")) {
+		if line[0] <= ' ' || line[0] == '.' || line[0] == ',' || r.table.match(strings.TrimRight(line, "\r\n")) {
 			continue
 		}
 		word, _, ok := strings.Cut(line[:min(len(line), 24)], " ")

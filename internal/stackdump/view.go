@@ -117,7 +117,7 @@ func notADump(f *File) string {
 func titleOfFile(f *File) string {
 	d := &f.Dumps[0]
 	words := plural(d.Count(), "thread")
-	if familyOf(d.Format) == goFamily {
+	if d.family == goFamily {
 		words = plural(d.Count(), "goroutine")
 	}
 	if n := len(f.Dumps); n > 1 {
@@ -181,7 +181,7 @@ func (v *View) notes(f *File, a *Analysis, taken capture) {
 // the last one.
 func loopConsumed(a *Analysis, taken capture) []string {
 	t := &a.Dump.Threads[a.Loop]
-	if familyOf(a.Dump.Format) == goFamily && t.State != "running" {
+	if a.Dump.family == goFamily && t.State != "running" {
 		return nil // it is parked
 	}
 	if n := len(taken.dumps) - 1; n > 0 {
@@ -302,7 +302,7 @@ func fewNames(d *Dump, g *Group) string {
 // summary says in a few words where a thread stands.
 func (a *Analysis) summary(i int) string {
 	t := &a.Dump.Threads[i]
-	fam := familyOf(a.Dump.Format)
+	fam := a.Dump.family
 	switch {
 	case soleWriter(t), t.WroteDump && fam == goFamily:
 		return "wrote this dump: not the culprit"
@@ -339,7 +339,7 @@ func (a *Analysis) rows(thread int, g *Group) []Row {
 		for end < len(t.Frames) && t.Frames[end].Code == t.Frames[i].Code {
 			end++
 		}
-		fold := Row{Kind: FoldRow, Name: foldName(a.Dump.Format, t.Frames[i:end])}
+		fold := Row{Kind: FoldRow, Name: foldName(a.Dump.family, t.Frames[i:end])}
 		for ; i < end; i++ {
 			fold.Folded = append(fold.Folded, a.row(thread, i))
 		}
@@ -353,7 +353,7 @@ func (a *Analysis) rows(thread int, g *Group) []Row {
 
 func (a *Analysis) row(thread, frame int) Row {
 	f := a.Dump.Threads[thread].Frames[frame]
-	r := Row{Kind: FrameRow, Name: familyOf(a.Dump.Format).short(f.Function), Path: f.File, Line: f.Line}
+	r := Row{Kind: FrameRow, Name: a.Dump.family.short(f.Function), Path: f.File, Line: f.Line}
 	if f.Code != User {
 		r.Name = f.Function
 	}
@@ -364,13 +364,13 @@ func (a *Analysis) row(thread, frame int) Row {
 }
 
 // foldName is `(4 asyncio frames)`.
-func foldName(format Format, frames []Frame) string {
+func foldName(fam family, frames []Frame) string {
 	if frames[0].Code == Writer {
 		return fmt.Sprintf("(%s that wrote this dump)", plural(len(frames), "frame"))
 	}
-	name := libraryOf(format, frames[0])
+	name := libraryOf(fam, frames[0])
 	for _, f := range frames[1:] {
-		if libraryOf(format, f) != name {
+		if libraryOf(fam, f) != name {
 			name = "library"
 		}
 	}
@@ -378,8 +378,8 @@ func foldName(format Format, frames []Frame) string {
 }
 
 // libraryOf is the package that a frame of a library belongs to.
-func libraryOf(format Format, f Frame) string {
-	switch familyOf(format) {
+func libraryOf(fam family, f Frame) string {
+	switch fam {
 	case pythonFamily:
 		file := f.File
 		if i := strings.LastIndex(file, "/python"); i >= 0 {
