@@ -374,6 +374,20 @@ func TestPermissions(t *testing.T) {
 	}
 	_, js := k.as(t, "sweeper")
 	forbidden(t, "sweeper", js)
+	operator, _ := openCommands(t, as("sweeper"), natsbus.CommandOptions{})
+	cmd := stopOf("kept", "c1")
+	if s := sent(t, operator, cmd, time.Second); !s.Kept {
+		t.Error("a command is not kept")
+	}
+	supervisor, _ := openCommands(t, as("agent"), natsbus.CommandOptions{})
+	var d desk
+	d.receive(t, supervisor, "kept", onlyStop, obey)
+	if r := result(t, operator, cmd); r.Fate != wire.FateEffective {
+		t.Errorf("an agent's result is %+v", r)
+	}
+	if s, err := supervisor.Send(within(t, 5*time.Second), stopOf("kept", "c2")); err == nil {
+		t.Errorf("an agent sent a command: %+v", s)
+	}
 	checked(t, sweeper)
 	if _, found, err := sweeper.Record(t.Context(), "forged", 1); found || err != nil {
 		t.Errorf("an agent ended a generation: %v", err)
@@ -386,9 +400,9 @@ func TestPermissions(t *testing.T) {
 // forbidden tries what nobody but the operator may.
 func forbidden(t *testing.T, user string, js jetstream.JetStream) {
 	t.Helper()
-	for _, stream := range []string{"SW_TERMINAL", "KV_SW_HEADS", "KV_SW_META"} {
-		for _, question := range []string{"DELETE", "PURGE", "UPDATE", "MSG.DELETE", "SNAPSHOT", "RESTORE"} {
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	for _, stream := range []string{"SW_TERMINAL", "SW_COMMANDS", "SW_RESULTS", "KV_SW_HEADS", "KV_SW_META"} {
+		for _, question := range []string{"DELETE", "PURGE", "UPDATE", "MSG.DELETE", "RESTORE"} {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 			if m, err := js.Conn().RequestWithContext(ctx, "$JS.API.STREAM."+question+"."+stream, []byte(`{"seq":1}`)); err == nil {
 				t.Errorf("%s may ask for %s of %s: %s", user, question, stream, m.Data)
 			}
