@@ -317,31 +317,33 @@ func TestHeartbeatsAreWork(t *testing.T) {
 	}
 }
 
-// cycles is a fiftieth of the figure; the full count is SESSIONWATCH_SOAK's.
-func cycles() int {
-	if os.Getenv("SESSIONWATCH_SOAK") == "1" {
-		return 1000
+// A fiftieth of the figure, but where there is time.
+func crashLoad() (children, cycles int) {
+	if sourcetest.Soaking() {
+		return 20, 1000
 	}
-	return 20
+	return 4, 20
 }
 
 func TestCrashCyclesLeaveNothing(t *testing.T) {
 	sourcetest.RealBinary(t, "setsid")
-	const children = 4
-	n := cycles() / children
+	children, cycles := crashLoad()
+	n := cycles / children
+	const grace = 2 * time.Second
 	w := new(witness)
 	var sessions []config.Session
 	for i := range children {
-		c := shell(fmt.Sprint("s", i), "setsid sleep 600 & sleep 600 & exit 1")
-		c.StopGrace = 2 * time.Second
+		c := shell(fmt.Sprint("s", i), "(setsid sleep 600 &); sleep 600 & exit 1")
+		c.StopGrace = grace
 		sessions = append(sessions, c)
 	}
 	s, stop := superviseUntil(t, w, func(o *Options) {
 		o.Guard.Burst, o.Guard.BackoffMin, o.Guard.BackoffMax = n, time.Millisecond, time.Millisecond
-		o.Guard.Fleet.PerHour, o.Guard.Fleet.Failing = 1_000_000, 1
-		o.Guard.Fleet.Hold = time.Millisecond
+		o.Guard.Fleet.PerHour, o.Guard.Fleet.Hold = 1_000_000, time.Millisecond
 	}, sessions...)
-	eventually(t, "all have begun", func() bool {
+	before := 0
+	eventually(t, "all run", func() bool {
+		before = max(before, openFiles(t))
 		for _, st := range s.Sessions() {
 			if st.Runs == 0 {
 				return false
@@ -349,25 +351,53 @@ func TestCrashCyclesLeaveNothing(t *testing.T) {
 		}
 		return true
 	})
-	before := openFiles(t)
 	for i := range children {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n)*3*time.Second+patience)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(cycles)*time.Second+patience)
 		st, err := s.Wait(ctx, watchdog.ID(fmt.Sprint("s", i)))
 		cancel()
 		if err != nil || st.Runs != n || st.Phase != watchdog.SupervisorCrashLoop {
 			t.Errorf("got %+v, %v; want %d runs", st, err, n)
 		}
 	}
-	if left := ourChildren(t); len(left) > 0 {
+	left, after := ourChildren(t), openFiles(t)
+	if len(left) > 0 {
 		t.Errorf("children are left: %+v", left)
 	}
-	if after := openFiles(t); after > before {
+	if after > before {
 		t.Errorf("%d files were open, and %d are", before, after)
 	}
 	stop()
-	if got := len(w.ends()); got != n*children {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if got := len(w.records); got != n*children {
 		t.Errorf("%d ends were settled, want %d", got, n*children)
 	}
+	worst := w.slowestEnd()
+	if worst > grace+time.Second {
+		t.Errorf("a run took %v to end", worst)
+	}
+	sourcetest.Figure(t, "crash cycles with setsid grandchildren", fmt.Sprintf("%d cycles, %d children", cycles, children),
+		"0 zombies, 0 fd growth, stop within grace + 1 s, guard trips exactly at its number",
+		fmt.Sprintf("%d left, %+d files, %v at most, held at %d of %d", len(left), max(after-before, 0), worst.Round(time.Millisecond), n, n))
+}
+
+// slowestEnd is the longest time from the end of a leader to that of its run.
+func (w *witness) slowestEnd() time.Duration {
+	var worst time.Duration
+	since := map[watchdog.ID]time.Duration{}
+	for _, e := range w.events {
+		e, ok := e.(watchdog.Supervised)
+		if !ok {
+			continue
+		}
+		if began, was := since[e.ID]; was && e.Phase != watchdog.SupervisorStopping {
+			worst = max(worst, e.At-began)
+			delete(since, e.ID)
+		} else if !was && e.Phase == watchdog.SupervisorStopping {
+			since[e.ID] = e.At
+		}
+	}
+	return worst
 }
 
 // startHelper runs a supervisor as a process of its own.
@@ -425,6 +455,7 @@ func TestAKilledSupervisorLeavesNothingThatTheNextDoesNotFind(t *testing.T) {
 	w := new(witness)
 	w.claims = make([]watchdog.Claim, 5) // the ledger is another one than the helper's
 	after := shell("a", "exec sleep 600")
+	after.StopGrace = session.StopGrace
 	s, stop := superviseUntil(t, w, func(o *Options) { o.Store = store }, after)
 	eventually(t, "a new run begins", func() bool { st, _ := s.Session("a"); return st.PID > 0 })
 	for _, pid := range pids {
