@@ -262,6 +262,7 @@ func await(t testing.TB, limit time.Duration, what string, p *watched, condition
 // after, and the view is right again without a restart of ours. A stopped server
 // hands out, when it goes on, all that its sockets held: old beats, in order.
 func TestServersAwayAccuseNobody(t *testing.T) {
+	waits(t)
 	const n = 1000
 	nats, natsAt := realNATS(t)
 	redis, redisAt := realRedis(t)
@@ -305,6 +306,8 @@ func TestServersAwayAccuseNobody(t *testing.T) {
 // accused, every new one is seen, and at the end the view equals that of an
 // observer that began anew.
 func TestManyRestartsEndInTheSameView(t *testing.T) {
+	measures(t)
+	waits(t)
 	n := 1000
 	nats, natsAt := realNATS(t)
 	_, redisAt := realRedis(t)
@@ -362,6 +365,8 @@ func TestManyRestartsEndInTheSameView(t *testing.T) {
 
 // fault 6: we are stopped while everybody works.
 func TestStoppedObserverAccusesNobody(t *testing.T) {
+	measures(t)
+	waits(t)
 	const n = 1000
 	_, natsAt := realNATS(t)
 	_, redisAt := realRedis(t)
@@ -390,6 +395,7 @@ func TestStoppedObserverAccusesNobody(t *testing.T) {
 
 // fault 50: a flood of ids that nobody knows, while the known ones beat.
 func TestFloodOfIdsIsShedExactly(t *testing.T) {
+	measures(t)
 	known, flood := amount(1000, 10_000), amount(20_000, 1_000_000)
 	_, natsAt := realNATS(t)
 	config := filepath.Join(t.TempDir(), "config.yaml")

@@ -27,6 +27,21 @@ func amount[T any](short, long T) T {
 	return short
 }
 
+// waits lets a test that mostly waits do so beside others, unless it is measured.
+func waits(t *testing.T) {
+	if os.Getenv("SESSIONWATCH_SOAK") == "" {
+		t.Parallel()
+	}
+}
+
+// measures is for a test that loads or measures what others show to work: under
+// the race detector it would only be slow, so it runs without it alone.
+func measures(t *testing.T) {
+	if racing {
+		t.Skip("it measures; it runs without the race detector")
+	}
+}
+
 // figure adds a row to the table that .ci/soak prints.
 func figure(t testing.TB, fault, load, goal, seen string) {
 	t.Helper()

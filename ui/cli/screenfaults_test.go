@@ -178,6 +178,7 @@ func TestPastedAndEarlyKeysDoNothing(t *testing.T) {
 // fault 46: a fleet at work costs what its ages cost to draw, and an empty one
 // next to nothing.
 func TestIdleScreenStandsStill(t *testing.T) {
+	measures(t)
 	for _, c := range []struct {
 		name string
 		n    int
@@ -186,6 +187,7 @@ func TestIdleScreenStandsStill(t *testing.T) {
 		{"nobody beats", 0, terminaltest.Large}, {"40 beat, 120x40", 40, terminaltest.Large}, {"100 beat, 200x60", 100, terminaltest.Huge},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			waits(t)
 			_, natsAt := realNATS(t)
 			p := terminaltest.StartPTY(t, c.size, program(t, alone(t), "attach", "--nats", "nats://"+natsAt, "--redis", "-"))
 			p.Await("connected")

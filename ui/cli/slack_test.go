@@ -6,3 +6,6 @@ package cli_test
 // machines that do other things as well, and only tell what is broken. The
 // figures that they print, and .ci/soak, tell what is reached.
 const slack = 3
+
+// racing says that the race detector is built in.
+const racing = false
