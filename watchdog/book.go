@@ -375,8 +375,12 @@ func (t *Tracker) hear(n uint32, r *record, b *Beat, g Generation) {
 	if sd != nil && g == r.generation {
 		supervised = sd.supervised
 	}
+	was := r.generation
 	t.begin(r, b)
 	if r.generation = g; bk != nil {
+		if bk.settle = (attempt{}); g != was {
+			bk.claimed, bk.claim, bk.unclear = 0, Claim{}, false
+		}
 		if g != 0 && g == bk.head.Generation {
 			bk.claimed = g
 			t.rememberCadence(r, &bk.head)

@@ -91,7 +91,13 @@ func (b *Blindness) Add(from, to time.Duration) {
 	b.push(Spell{From: from, To: max(from, to)})
 }
 
+// push adds a spell. One that reaches further back than those before it, because
+// we learned of it later, takes them in.
 func (b *Blindness) push(s Spell) {
+	for n := len(b.spells); n > 0 && b.spells[n-1].From >= s.From; n-- {
+		s.To = max(s.To, b.spells[n-1].To)
+		b.spells = b.spells[:n-1]
+	}
 	if n := len(b.spells); n > 0 {
 		s.From = max(s.From, b.spells[n-1].To)
 		s.To = max(s.To, s.From)

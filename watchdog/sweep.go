@@ -407,6 +407,8 @@ func (t *Tracker) mayBeLate(r *record, bk *book) bool {
 	switch {
 	case r.verdict == Silent || r.generation != 0 || t.bootOf(r) != "":
 		return false
+	case r.verdict.Ended():
+		return t.now.Mono-r.lastBeat < minReopen
 	case r.flags&flagAgeUnknown != 0:
 		return true // its start is not known either
 	case !bk.head.open() || bk.end(bk.head.Generation) != nil:
@@ -538,7 +540,8 @@ func (t *Tracker) terminalSeen(e TerminalSeen) {
 		t.applyEnd(n, r, e, now)
 	case r.generation == 0 && bk.head.Generation != 0:
 		t.findNumber(n, r, bk)
-	case r.generation == 0 && !t.overtookAny(r):
+	case r.generation == 0 && !t.sweeping() && !t.overtookAny(r) && !t.startedAfter(&e, t.startOf(r)):
+		// An observer may have no ledger that tells it heads.
 		r.generation = e.Generation
 		t.applyEnd(n, r, e, now)
 	case e.Generation > r.generation && r.generation != 0 && (r.flags&flagUnheard != 0 || r.verdict.Ended() || r.verdict == Silent):
