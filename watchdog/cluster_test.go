@@ -195,6 +195,8 @@ func (n *sweeperNode) tellLink(up bool) {
 func (n *sweeperNode) hear(b Beat) {
 	switch {
 	case !n.up:
+	case n.stopped > 0 && len(b.BootID) == 0:
+		// Who knows a run by its start alone cannot place what waited for him.
 	case n.stopped > 0:
 		n.queued = append(n.queued, b)
 	default:
@@ -461,7 +463,7 @@ func (s *storm) deliver(p *proc, b Beat) {
 func (s *storm) live(a *fleetAgent) {
 	p := a.last()
 	if p.died != never {
-		if p.ghosts > 0 && s.rng.IntN(20) == 0 {
+		if p.ghosts > 0 && s.linked && s.rng.IntN(20) == 0 {
 			p.ghosts--
 			b := s.beat(p, "running")
 			if a.kind != 1 { // five fields cannot tell it from a new run, wherever it was held up

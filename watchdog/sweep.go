@@ -269,7 +269,7 @@ func (t *Tracker) owePast(id ID, bk *book, now time.Duration) {
 	}
 	for _, e := range bk.head.Executions {
 		if e.Generation >= bk.head.Generation || e.Generation == present || bk.end(e.Generation) != nil ||
-			slices.ContainsFunc(bk.past, func(p past) bool { return p.generation == e.Generation || p.generation == 0 }) {
+			slices.ContainsFunc(bk.past, func(p past) bool { return p.generation == e.Generation }) {
 			continue
 		}
 		t.addPast(id, bk, past{generation: e.Generation, bootID: e.BootID, start: e.Start, outcome: OutcomeLost,
