@@ -27,6 +27,7 @@ const (
 type outbox struct {
 	sink   Sink
 	logger *slog.Logger
+	leases *leaseWatch // nil: nobody wants to know
 
 	batch []watchdog.Beat
 	arena []byte // copies of changed values; never used again once full
@@ -62,6 +63,9 @@ func (o *outbox) value(key string, value []byte, at time.Duration, kind watchdog
 	if b.Dropped > 0 {
 		o.refused.Fields += uint64(b.Dropped)
 		o.pending = true
+	}
+	if b.BootID != nil && o.leases != nil {
+		o.leases.meet(watchdog.ID(subject), at)
 	}
 	if len(o.batch) == batchSize {
 		o.flushBeats()

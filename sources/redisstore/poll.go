@@ -42,6 +42,7 @@ type poller struct {
 	client *client
 	clock  watchdog.Clock
 	out    *outbox
+	leases *leaseWatch // nil: nobody wants to know
 
 	table *keyTable
 	scan  scanner
@@ -315,6 +316,9 @@ func (p *poller) add(key string, e entry) {
 	e.lastSeen, e.poll = p.now, p.number
 	p.table.add(key, e)
 	p.scan.added++
+	if p.leases != nil {
+		p.leases.note(key)
+	}
 }
 
 // readGiants asks for the lengths of values that are too large for beats. One

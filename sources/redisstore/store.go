@@ -33,6 +33,7 @@ type Store struct {
 
 	// Owned by the loop.
 	poller *poller
+	leases *leaseWatch
 	denied string            // reason as last told
 	wasUp  bool              // since the loop began
 	asked  map[string]string // run id of each node whose CONFIG was asked
@@ -54,6 +55,8 @@ func Open(o Options, sink Sink, clock watchdog.Clock, logger *slog.Logger) (*Sto
 		retry: make(chan struct{}, 1), asked: make(map[string]string),
 	}
 	s.poller = newPoller(t, clock, s.out)
+	s.leases = newLeaseWatch(s.poller, s.out)
+	s.poller.leases, s.out.leases = s.leases, s.leases
 	sink.Post(watchdog.SourceAdded{Source: watchdog.SourceRedis, At: clock.Now().Mono})
 	s.latest.Store(&watchdog.LinkChanged{})
 	s.tellLink(watchdog.LinkChanged{Phase: watchdog.LinkConnecting})
@@ -165,6 +168,9 @@ func (s *Store) poll(ctx context.Context) error {
 	s.tellDenied("")
 	s.tellWarning(v)
 	s.out.post(watchdog.RoundTrip{Source: watchdog.SourceRedis, Sent: sent, At: now, Keys: p.table.alive()})
+	if err := s.leases.look(ctx, v); err != nil {
+		return s.afterFailure(ctx, err)
+	}
 	return nil
 }
 
@@ -197,6 +203,7 @@ func (s *Store) tellUp(ctx context.Context, v *survey) {
 		return
 	}
 	p.scan.restart()
+	s.leases.restart()
 	s.logger.Info("the store changed", "reason", reason)
 	s.out.post(watchdog.StoreChanged{Source: watchdog.SourceRedis, Reason: reason, At: s.clock.Now().Mono})
 }
