@@ -82,6 +82,7 @@ func TestEndsOnATerminalThatDoesNotDrain(t *testing.T) {
 		"panic":   {func(p *terminaltest.PTY) { p.Type("g") }, 75},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			report := filepath.Join(t.TempDir(), "updates")
 			p := terminaltest.StartPTY(t, terminaltest.Huge, helperCommand(t, "busy", reportVariable+"="+report))
 			p.Await("row 59")

@@ -83,6 +83,7 @@ var crashes = []struct {
 func TestTheGuardianRestoresTheTerminal(t *testing.T) {
 	for _, c := range crashes {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // each on a terminal of its own
 			crash := filepath.Join(t.TempDir(), "crash", "self.txt")
 			p := terminaltest.StartPTY(t, terminaltest.Normal, helperCommand(t, "screen", "SESSIONWATCH_TERMINAL_CRASH="+crash))
 			before := p.SettingsBefore()
@@ -145,6 +146,7 @@ func TestACrashFileThatIsALinkIsNotFollowed(t *testing.T) {
 func TestTheGuardianGoesWithItsWard(t *testing.T) {
 	for _, e := range endings {
 		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			p := terminaltest.StartPTY(t, terminaltest.Normal, helperCommand(t, "screen",
 				reportVariable+"="+filepath.Join(dir, "report"), "SESSIONWATCH_TERMINAL_CRASH="+filepath.Join(dir, "crash")))

@@ -49,6 +49,7 @@ func wedge(p *terminaltest.PTY) {
 func TestTerminalIsRestored(t *testing.T) {
 	for _, e := range endings {
 		t.Run(e.name, func(t *testing.T) {
+			t.Parallel() // each on a terminal of its own
 			dir := t.TempDir()
 			crash := filepath.Join(dir, "crash", "self.txt")
 			p := terminaltest.StartPTY(t, terminaltest.Normal, helperCommand(t, "screen", "SESSIONWATCH_TERMINAL_CRASH="+crash,
