@@ -5,6 +5,7 @@ package guard_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sessionwatch/sessionwatch/watchdog"
 	"github.com/sessionwatch/sessionwatch/watchdog/guard"
 )
 
@@ -28,7 +30,12 @@ import (
 const childVariable = "GUARD_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	if how := os.Getenv(childVariable); how != "" {
+	switch how := os.Getenv(childVariable); how {
+	case "":
+	case "session":
+		guarded()
+		return
+	default:
 		child(how)
 		return
 	}
@@ -239,5 +246,57 @@ func TestStoppedProcessIsNotWedged(t *testing.T) {
 	_ = a.stdin.Close()
 	if code, _ := a.ends(t); code != 0 || stderr.Len() != 0 {
 		t.Errorf("exit %d, stderr %.300s", code, stderr.String())
+	}
+}
+
+// guarded is a program that works without a pause, guarded by a session that
+// stalls after a second.
+func guarded() {
+	stalled := onStall(func() { fmt.Println("stalled") })
+	s, _, err := guard.Start(context.Background(), guard.Options{
+		ID: "s", Publishers: []guard.Publisher{stalled}, StallTimeout: time.Second, Interval: 200 * time.Millisecond, RedisTTL: time.Second,
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(guard.ExitConfig)
+	}
+	fmt.Println("armed")
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		s.Complete()
+		_ = s.Close()
+		os.Exit(0)
+	}()
+	for range time.Tick(20 * time.Millisecond) {
+		s.Touch()
+	}
+}
+
+// onStall is a publisher that is called for every stalled beat.
+type onStall func()
+
+func (f onStall) Publish(_ context.Context, m guard.Message) error {
+	if m.Beat.State == watchdog.StateStalled {
+		f()
+	}
+	return nil
+}
+
+// fault 6, as an agent meets it
+func TestStoppedProcessIsNotStalled(t *testing.T) {
+	a := startChild(t, "session", "", nil)
+	for range 2 {
+		if err := a.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2500 * time.Millisecond)
+		if err := a.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(300 * time.Millisecond)
+	}
+	_ = a.stdin.Close()
+	if code, said := a.ends(t); code != 0 || said != "" {
+		t.Errorf("exit %d, said %q", code, said)
 	}
 }
