@@ -30,18 +30,35 @@ const stopGap = 5 * time.Second
 // broken reports whether an operator broke the glass.
 func (e *Entry) broken() bool { return e.Status == Expired || e.LastSeen.IsZero() }
 
+// sightEvery is how often the registry says that it listens: a heartbeat that
+// does not come then was not sent, or was lost on its way.
+const sightEvery = 2 * time.Second
+
 // Run reaps every ReapInterval until ctx ends.
 func (r *Registry) Run(ctx context.Context) error {
 	ticker := time.NewTicker(r.o.ReapInterval)
 	defer ticker.Stop()
+	sight := time.NewTicker(sightEvery)
+	defer sight.Stop()
+	now := r.o.Clock.Now().Mono
+	r.o.Sink.Post(watchdog.SourceAdded{Source: watchdog.SourceHTTP, At: now})
+	r.o.Sink.Post(watchdog.LinkChanged{Source: watchdog.SourceHTTP, Phase: watchdog.LinkUp, Address: r.o.Address, Origin: "serve.listen", At: now})
+	r.listening()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-sight.C:
+			r.listening()
 		case <-ticker.C:
 			r.Round(ctx)
 		}
 	}
+}
+
+func (r *Registry) listening() {
+	now := r.o.Clock.Now().Mono
+	r.o.Sink.Post(watchdog.RoundTrip{Source: watchdog.SourceHTTP, Sent: now, At: now})
 }
 
 // Round is one round of the reaper. What goes wrong with one session costs only

@@ -66,6 +66,7 @@ type Options struct {
 	Release        []string // argv of the release hook; empty none
 	ReleaseTimeout time.Duration
 	Writer         string // who settles: "serve@eu1-01/812"
+	Address        string // where it listens, for people
 
 	// Audit appends one entry to the audit file, as a line of JSON. nil: none is kept.
 	Audit func(entry any) error

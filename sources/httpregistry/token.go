@@ -63,3 +63,6 @@ func (t tokens) covers(a grant, id watchdog.ID) bool {
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// Token is what the heartbeats of one generation may be sent with.
+func (r *Registry) Token(id watchdog.ID, g watchdog.Generation) string { return r.tokens.of(id, g) }

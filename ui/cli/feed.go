@@ -49,6 +49,15 @@ func (f *engineFeed) Close() {
 	})
 }
 
+// stationFeed is a screen's feed of a station: its children end with it.
+type stationFeed struct {
+	engineFeed
+	station *station
+}
+
+// Close ends the children, then everything else.
+func (f *stationFeed) Close() { f.once.Do(f.station.close) }
+
 // replayFeed plays a recording to an engine of its own. Going back makes a new
 // engine, whose windows come out of the same channel.
 type replayFeed struct {

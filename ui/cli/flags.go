@@ -24,6 +24,7 @@ func (a *app) addConfig(c *cobra.Command, f *flags) {
 	set.StringVar(&f.config, "config", "", "configuration `FILE`, - for none (default $SESSIONWATCH_CONFIG, else config.yaml in the configuration directory)")
 	set.StringVar(&f.context, "context", "", "use the cluster that the configuration calls `NAME`")
 	mustRegister(c, "context", a.completeContexts(f))
+	set.String("data-dir", "", "keep ledger, history, audit file and dumps in `DIR`; a serve's socket is there too")
 	set.String("log-file", "", "append the program's own log to `FILE`, made with mode 0600; JSON if it ends in .json")
 }
 
@@ -59,9 +60,4 @@ func themes() []string {
 		names = append(names, string(t))
 	}
 	return names
-}
-
-// addDataDir offers where state is kept.
-func addDataDir(c *cobra.Command) {
-	c.Flags().String("data-dir", "", "keep ledger, history, audit file and dumps in `DIR`")
 }

@@ -19,6 +19,8 @@ type host struct {
 	contexts []string
 	first    string // the context that the command line named
 	log      *slog.Logger
+	// station opens what this process supervises besides looking; nil: it looks.
+	station func(*config.Config) (*station, error)
 	// serve reaches the serve to look through; nil, nil: there is none.
 	serve func(context.Context, *config.Config) (*serveview.Client, error)
 	spawn func(func()) // starts a goroutine that gives the terminal back if it panics
@@ -69,6 +71,14 @@ func (h *host) openConfigured(ctx context.Context, t ui.Target) (ui.Feed, error)
 	}
 	if err := settings.ReadSecrets(); err != nil {
 		return nil, err
+	}
+	if h.station != nil {
+		s, err := h.station(settings)
+		if err != nil {
+			return nil, err
+		}
+		s.supervise(h.spawn)
+		return &stationFeed{engineFeed: engineFeed{watching: s.watching, about: ui.About{Name: nameOf(settings), ReadOnly: settings.ReadOnly, Sweeper: s.writer}, children: s.read()}, station: s}, nil
 	}
 	if h.serve != nil && len(over) == 0 && t.Context == h.first {
 		client, err := h.serve(ctx, settings)

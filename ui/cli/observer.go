@@ -26,8 +26,10 @@ type observer struct {
 	clock    watchdog.Clock
 	settings *config.Config
 	log      *slog.Logger
-	ping     bool         // ask guards to beat whenever NATS comes up
-	spawn    func(func()) // starts a goroutine
+	ping     bool                 // ask guards to beat whenever NATS comes up
+	settling *settling            // reads ends, and settles if this process does; nil: neither
+	foreign  func(*watchdog.Beat) // told every beat that a bus brings; nil: nobody is
+	spawn    func(func())         // starts a goroutine
 
 	running sync.WaitGroup // the sources' Run
 
@@ -41,6 +43,9 @@ type observerOptions struct {
 	log   *slog.Logger
 	tap   watchdog.Tap
 	ping  bool // publish agent.ping at each connection, unless read-only
+	// settling finds the ledger of what is watched; nil: ends are not looked for.
+	settling *settling
+	sweeps   bool // what the engine decides is settled
 	// spawn starts the observer's goroutines; nil: go. Beside a screen it must
 	// give the terminal back when one of them panics.
 	spawn func(func())
@@ -51,9 +56,14 @@ func newObserver(settings *config.Config, o observerOptions) *observer {
 	if o.spawn == nil {
 		o.spawn = func(f func()) { go f() }
 	}
+	engine := watchdog.EngineConfig{Policy: settings.Policy, Clock: o.clock, Tap: o.tap}
+	if o.settling != nil && o.sweeps {
+		engine.Sweeper, engine.Effects = o.settling.o.Writer, o.settling.effects
+	}
 	return &observer{
 		spawn:    o.spawn,
-		engine:   watchdog.NewEngine(watchdog.EngineConfig{Policy: settings.Policy, Clock: o.clock, Tap: o.tap}),
+		engine:   watchdog.NewEngine(engine),
+		settling: o.settling,
 		clock:    o.clock,
 		settings: settings,
 		log:      o.log,
@@ -67,7 +77,7 @@ func (o *observer) open() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s := o.settings.NATS; s.Address != config.None {
-		inlet := &natsInlet{Engine: o.engine}
+		inlet := &natsInlet{inlet: o.inlet()}
 		bus, err := natsbus.Open(natsOptions(o.settings), inlet, o.clock, o.log)
 		if err != nil {
 			return err
@@ -78,7 +88,7 @@ func (o *observer) open() error {
 		o.attach(bus)
 	}
 	if s := o.settings.Redis; s.Address != config.None {
-		store, err := redisstore.Open(redisOptions(o.settings), o.engine, o.clock, o.log)
+		store, err := redisstore.Open(redisOptions(o.settings), o.inlet(), o.clock, o.log)
 		if err != nil {
 			return err
 		}
@@ -99,17 +109,36 @@ func (o *observer) attach(s beatSource) {
 	})
 }
 
+// inlet hands what a bus brings to the engine, and to whoever supervises.
+type inlet struct {
+	*watchdog.Engine
+	foreign func(*watchdog.Beat) // nil: nobody does
+}
+
+func (o *observer) inlet() inlet { return inlet{o.engine, o.foreign} }
+
+// Beats takes in a batch.
+func (n inlet) Beats(batch []watchdog.Beat) {
+	n.Engine.Beats(batch)
+	if n.foreign == nil {
+		return
+	}
+	for i := range batch {
+		n.foreign(&batch[i])
+	}
+}
+
 // natsInlet hands everything of the NATS source to the engine and notices when
 // the connection comes up: then guards are asked to beat, so that nobody waits a
 // whole interval to be seen.
 type natsInlet struct {
-	*watchdog.Engine
+	inlet
 	up func() // nil: nobody is asked
 }
 
 // Post takes in an event.
 func (n *natsInlet) Post(ev watchdog.Event) {
-	n.Engine.Post(ev)
+	n.inlet.Post(ev)
 	if link, ok := ev.(watchdog.LinkChanged); ok && link.Phase == watchdog.LinkUp && n.up != nil {
 		n.up()
 	}
@@ -134,6 +163,9 @@ func (o *observer) retry() {
 	for _, s := range o.sources {
 		s.Retry()
 	}
+	if o.settling != nil {
+		o.settling.retry()
+	}
 }
 
 // started is an observer that runs.
@@ -153,6 +185,13 @@ func (o *observer) start() (*started, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &started{observer: o, cancel: cancel, done: make(chan struct{})}
+	if o.settling != nil {
+		o.running.Add(1)
+		o.spawn(func() {
+			defer o.running.Done()
+			o.settling.run(ctx, o.engine)
+		})
+	}
 	o.spawn(func() {
 		defer close(s.done)
 		defer o.close()

@@ -55,7 +55,6 @@ them now. It is audited with your reason.`,
 	}
 	a.addConfig(c, &f)
 	a.addServe(c, &f)
-	addDataDir(c)
 	c.Flags().Bool("read-only", false, "refuse")
 	c.Flags().StringVar(&text, "reason", "", "why, for the audit file")
 	return c

@@ -98,8 +98,8 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetHelpCommandGroupID(groupSetup)
 	root.SetCompletionCommandGroupID(groupSetup)
 	root.AddCommand(
-		a.attachCommand(), a.demoCommand(), a.recordCommand(), a.replayCommand(),
-		a.lsCommand(), a.getCommand(), a.whyCommand(), a.checkCommand(),
+		a.attachCommand(), a.runCommand(), a.serveCommand(), a.demoCommand(), a.recordCommand(), a.replayCommand(),
+		a.lsCommand(), a.getCommand(), a.whyCommand(), a.eventsCommand(), a.checkCommand(), a.releaseCommand(),
 		a.dumpViewCommand(),
 		a.busCommand(), a.beatCommand(),
 		a.doctorCommand(), a.configCommand(), a.versionCommand(),

@@ -18,6 +18,11 @@ import (
 // flags and one configuration file: servers, secrets and recordings are opened
 // off the screen's goroutine.
 func (a *app) screen(c *cobra.Command, f *flags, target *ui.Target) error {
+	return a.screenWith(c, f, target, func(*host) {})
+}
+
+// screenWith is screen with a host that change makes another.
+func (a *app) screenWith(c *cobra.Command, f *flags, target *ui.Target, change func(*host)) error {
 	settings, err := a.settings(c, f, true)
 	if err != nil {
 		return err
@@ -48,11 +53,13 @@ func (a *app) screen(c *cobra.Command, f *flags, target *ui.Target) error {
 	}
 	defer tty.Close()
 	capabilities := terminal.Probe(a.env.Environ)
+	opens := &host{load: a.loader(c, f), contexts: settings.ContextNames(), first: f.context, log: log, spawn: tty.Go,
+		serve: func(ctx context.Context, settings *config.Config) (*serveview.Client, error) {
+			return a.serveOf(ctx, c, settings, f)
+		}}
+	change(opens)
 	model := ui.New(ui.Options{
-		Host: &host{load: a.loader(c, f), contexts: settings.ContextNames(), first: f.context, log: log, spawn: tty.Go,
-			serve: func(ctx context.Context, settings *config.Config) (*serveview.Client, error) {
-				return a.serveOf(ctx, c, settings, f)
-			}},
+		Host: opens,
 		Open: target, Theme: theme, ASCII: settings.UI.ASCII || capabilities.ASCII,
 		Light: capabilities.Light, Mouse: settings.UI.Mouse, KeyMap: keys, Copy: tty.Copy,
 	})

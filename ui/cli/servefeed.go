@@ -203,7 +203,7 @@ func (c servedChildren) Dumps(_ context.Context, id watchdog.ID) ([]serveview.Du
 	out := make([]serveview.Dump, len(list))
 	for i, h := range list {
 		e := dumpEntry(&h)
-		out[i] = serveview.Dump{ID: h.ID, SessionID: e.ID, Generation: e.Generation, At: h.At, Reason: h.Reason, Method: h.Method,
+		out[i] = serveview.Dump{ID: h.ID, SessionID: e.ID, Generation: e.Generation, At: h.At.Time, Reason: h.Reason, Method: h.Method,
 			Bytes: h.Bytes, Truncated: h.Truncated, Format: h.Format, Verdict: h.Verdict, Culprit: h.Culprit}
 	}
 	return out, nil

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
-	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/sources/natsbus"
 	"github.com/sessionwatch/sessionwatch/sources/process"
 	"github.com/sessionwatch/sessionwatch/sources/redisstore"
@@ -23,8 +22,8 @@ import (
 type supervising struct {
 	*process.Supervisor
 	dumps *process.DumpStore
-	nats  *natsbus.Publisher    // nil: not configured
-	redis *redisstore.Publisher // nil: not configured
+	buses []*courier
+	shut  []func() // closes the buses' clients
 	log   *slog.Logger
 	over  chan struct{} // closed when nothing of it is left
 	err   error         // once over is closed
@@ -53,16 +52,6 @@ func openSupervising(settings *config.Config, o supervisingOptions) (*supervisin
 	if err != nil {
 		return nil, misconfigured(err)
 	}
-	if settings.NATS.Address != config.None {
-		if s.nats, err = natsbus.OpenPublisher(natsOptions(settings), o.clock, o.log); err != nil {
-			return nil, misconfigured(err)
-		}
-	}
-	if settings.Redis.Address != config.None {
-		if s.redis, err = redisstore.OpenPublisher(redisOptions(settings), settings.Publish.RedisTTL, o.clock, o.log); err != nil {
-			return nil, misconfigured(err)
-		}
-	}
 	s.Supervisor, err = process.New(process.Options{
 		Sessions: o.sessions, Guard: settings.RestartGuard, MaxWait: settings.Policy.MaxWait,
 		Clock: o.clock, Log: o.log, Engine: o.engine, Publishers: []process.Publisher{s}, Interval: settings.Publish.Interval,
@@ -73,46 +62,54 @@ func openSupervising(settings *config.Config, o supervisingOptions) (*supervisin
 	if err != nil {
 		return nil, misconfigured(err)
 	}
+	if err := s.openBuses(settings, o); err != nil {
+		return nil, misconfigured(err)
+	}
 	return s, nil
+}
+
+// openBuses opens the way of beats to every configured bus.
+func (s *supervising) openBuses(settings *config.Config, o supervisingOptions) error {
+	ttl := settings.Publish.RedisTTL
+	if settings.NATS.Address != config.None {
+		bus, err := natsbus.OpenGuard(natsOptions(settings), o.log)
+		if err != nil {
+			return err
+		}
+		bus.OnPing(func() { s.Ping() })
+		s.buses, s.shut = append(s.buses, newCourier(bus, ttl, o.log)), append(s.shut, bus.Close)
+	}
+	if settings.Redis.Address != config.None {
+		bus, err := redisstore.OpenGuard(redisOptions(settings), o.log)
+		if err != nil {
+			return err
+		}
+		s.buses, s.shut = append(s.buses, newCourier(bus, ttl, o.log)), append(s.shut, bus.Close)
+	}
+	return nil
 }
 
 // run supervises until ctx ends and nothing of its children is left.
 func (s *supervising) run(ctx context.Context) error {
 	defer close(s.over)
-	var publishers sync.WaitGroup
-	if s.nats != nil {
-		publishers.Go(func() { s.note(s.nats.Run(context.Background())) })
-	}
-	if s.redis != nil {
-		publishers.Go(func() { s.note(s.redis.Run(context.Background())) })
+	carrying, cancel := context.WithCancel(context.Background())
+	var couriers sync.WaitGroup
+	for _, c := range s.buses {
+		couriers.Go(func() { c.run(carrying) })
 	}
 	s.err = s.Supervisor.Run(ctx)
-	if s.nats != nil {
-		s.nats.Close()
+	cancel()
+	couriers.Wait()
+	for _, shut := range s.shut {
+		shut()
 	}
-	if s.redis != nil {
-		s.redis.Close()
-	}
-	publishers.Wait()
 	return s.err
 }
 
-func (s *supervising) note(err error) {
-	if err != nil {
-		s.log.Error("beats are not published any more", "error", err)
-	}
-}
-
-// Publish hands a beat to the buses; neither waits. While a session is stalled
-// its Redis key is left to expire.
+// Publish hands a beat to the buses; neither waits.
 func (s *supervising) Publish(b *watchdog.Beat) {
-	payload := wire.AppendBeat(nil, b)
-	id := watchdog.ID(b.ID)
-	if s.nats != nil {
-		s.note(s.nats.PublishBeat(id, payload))
-	}
-	if s.redis != nil && b.State != watchdog.StateStalled {
-		s.note(s.redis.PublishBeat(id, payload))
+	for _, c := range s.buses {
+		c.put(b)
 	}
 }
 
@@ -157,7 +154,7 @@ func (c localChildren) Dumps(_ context.Context, id watchdog.ID) ([]ui.DumpEntry,
 }
 
 func dumpEntry(h *process.DumpHeader) ui.DumpEntry {
-	e := ui.DumpEntry{Name: h.ID, ID: watchdog.ID(h.SessionID), At: h.At, Reason: h.Reason, Bytes: h.Bytes, Truncated: h.Truncated,
+	e := ui.DumpEntry{Name: h.ID, ID: watchdog.ID(h.SessionID), At: h.At.Time, Reason: h.Reason, Bytes: h.Bytes, Truncated: h.Truncated,
 		Method: known(h.Method), Format: known(h.Format), Verdict: known(h.Verdict), Culprit: known(h.Culprit)}
 	if h.Generation != nil {
 		e.Generation = watchdog.Generation(*h.Generation)

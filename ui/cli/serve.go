@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/sources/httpregistry"
+	"github.com/sessionwatch/sessionwatch/sources/serveview"
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// serving is a station without a screen: it settles for everybody, keeps the
+// registry, and offers its view to whoever may ask.
+type serving struct {
+	*station
+	began    time.Time
+	registry *httpregistry.Registry // nil: no port is listened on
+	running  sync.WaitGroup
+}
+
+// openServing opens everything that can be refused; it waits for no server.
+func openServing(settings *config.Config, log *slog.Logger) (*serving, error) {
+	s := &serving{began: time.Now()}
+	o := stationOptions{role: "serve", db: "serve.db", state: "sessions.json", sessions: settings.Sessions, sweeps: true, log: log, spawn: plainly}
+	if listen := settings.Serve.Listen; listen != config.None && settings.Serve.TLS.CertFile == "" {
+		o.heartbeatURL = "http://" + listen + "/heartbeat"
+		o.heartbeatToken = func(id watchdog.ID, g watchdog.Generation) string {
+			if s.registry == nil || g == 0 {
+				return ""
+			}
+			return s.registry.Token(id, g)
+		}
+	}
+	var err error
+	if s.station, err = openStation(settings, o); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// plainly starts a goroutine.
+func plainly(f func()) { go f() }
+
+// run serves until ctx ends.
+func (s *serving) run(ctx context.Context, ready func(text string)) error {
+	token, tokenPath, err := tokenOf(s.settings, "registry.token_file", s.dir, "token")
+	if err != nil {
+		return err
+	}
+	view := serveview.NewServer(serveview.Options{
+		Engine: s.watching.engine, Logger: s.log, Children: servedChildren{s.read()},
+		About: serveview.About{Name: nameOf(s.settings), Sweeper: s.writer, ReadOnly: s.settings.ReadOnly, Version: readBuild().Version, PID: os.Getpid()},
+	})
+	places, err := s.listen(ctx, token, view)
+	if err != nil {
+		return err
+	}
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make(chan error, len(places)+1)
+	for _, l := range places {
+		s.running.Go(func() {
+			if err := httpregistry.Serve(inner, l.listener, l.tls, l.handler, s.log); err != nil {
+				errs <- badNews(fmt.Errorf("%s: %w", l.name, err))
+			}
+		})
+	}
+	s.running.Go(func() { keepHistory(inner, s.watching.engine, s.file.History(0, 0), s.log) })
+	if s.registry != nil {
+		s.running.Go(func() { _ = s.registry.Run(inner) }) // ends with inner
+	}
+	s.supervise(plainly)
+	ready(s.greeting(places, tokenPath))
+	select {
+	case <-ctx.Done():
+		err = nil
+	case err = <-errs:
+	case <-s.watching.done:
+		err = s.watching.err
+	}
+	cancel()
+	s.running.Wait()
+	return err
+}
+
+// offered is one place where the view or the registry is offered.
+type offered struct {
+	name     string
+	listener net.Listener
+	tls      *tls.Config
+	handler  http.Handler
+}
+
+// listen opens the socket of this machine, and the port unless it is "-".
+func (s *serving) listen(ctx context.Context, token string, view *serveview.Server) ([]offered, error) {
+	socket, err := listenSocket(ctx, socketPath(s.dir))
+	if err != nil {
+		return nil, badNews(err)
+	}
+	out := []offered{{name: socketPath(s.dir), listener: socket, handler: view.Handler()}}
+	if s.settings.Serve.Listen == config.None {
+		return out, nil
+	}
+	fail := func(err error) ([]offered, error) {
+		_ = socket.Close()
+		return nil, err
+	}
+	config, err := s.tls()
+	if err != nil {
+		return fail(misconfigured(err))
+	}
+	if err := s.openRegistry(token); err != nil {
+		return fail(err)
+	}
+	viewToken, _, err := tokenOf(s.settings, "serve.token_file", s.dir, "token")
+	if err != nil {
+		return fail(err)
+	}
+	port, err := httpregistry.Listen(s.settings.Serve.Listen)
+	if err != nil {
+		return fail(badNews(err))
+	}
+	host, _, _ := net.SplitHostPort(s.settings.Serve.Listen) // it was checked
+	access := httpregistry.Access{Hosts: append([]string{host}, s.settings.Serve.AllowedHosts...)}
+	mux := http.NewServeMux()
+	mux.Handle("/", s.registry.Handler(access, s.health))
+	mux.Handle("/v1/", httpregistry.Protect(viewToken, access, view.Handler()))
+	scheme := "http"
+	if config != nil {
+		scheme = "https"
+	}
+	return append(out, offered{name: scheme + "://" + port.Addr().String(), listener: port, tls: config, handler: mux}), nil
+}
+
+func (s *serving) tls() (*tls.Config, error) {
+	files := s.settings.Serve.TLS
+	if files.CertFile == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("serve.tls: %w; give a certificate and its key as PEM", err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
+}
+
+// openRegistry makes the registry: its hashes stand in Redis, or in this process
+// where there is none.
+func (s *serving) openRegistry(token string) error {
+	var store httpregistry.Store = httpregistry.NewMemoryStore()
+	if s.settings.Redis.Address != config.None && !s.settings.ReadOnly {
+		store = registryHashes{s.settling.conn.Registry()}
+	}
+	r := s.settings.Registry
+	registry, err := httpregistry.New(httpregistry.Options{
+		Store: store, Ends: registryEnds{s.settling}, Sink: heartbeats{s.watching.engine, s.children},
+		Watch: registryWatch{s.watching.engine, r.TTL}, Clock: s.watching.clock, Token: token,
+		Interval: r.Interval, TTL: r.TTL, ReapInterval: r.ReapInterval, Release: r.Release, ReleaseTimeout: r.ReleaseTimeout,
+		Writer: s.writer, Address: s.settings.Serve.Listen, Audit: s.audit.Write, Logger: s.log,
+	})
+	if err != nil {
+		return misconfigured(err)
+	}
+	s.registry = registry
+	return nil
+}
+
+// heartbeats tells the engine of heartbeats, and the supervisor of those of its
+// own children: they are proof of work.
+type heartbeats struct {
+	*watchdog.Engine
+	children *supervising // nil: nothing is supervised
+}
+
+// Beats takes in a batch.
+func (h heartbeats) Beats(batch []watchdog.Beat) {
+	h.Engine.Beats(batch)
+	if h.children == nil {
+		return
+	}
+	for i := range batch {
+		_ = h.children.Heartbeat(&batch[i]) // of a session that others run, or that has ended
+	}
+}
+
+// health is what GET /health says.
+func (s *serving) health() httpregistry.Health {
+	h := httpregistry.Health{Status: "ok", UptimeSecs: time.Since(s.began).Seconds()}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	w, err := s.watching.engine.Look(ctx, watchdog.Ask{})
+	if err != nil {
+		h.Status = "degraded"
+		return h
+	}
+	if age := w.Ledger.LastPass; age >= 0 && w.Ledger.Sweeping {
+		secs := age.Seconds()
+		h.LastPassAgeSecs = &secs
+	}
+	if w.Ledger.Overdue {
+		h.Status = "degraded"
+	}
+	return h
+}
+
+func (s *serving) greeting(at []offered, tokenPath string) string {
+	var places []string
+	for _, l := range at {
+		places = append(places, l.name)
+	}
+	text := "serving on " + strings.Join(places, " and ") + "; token: " + tokenPath
+	if s.writer == "" {
+		return text + "; read-only: nothing is settled"
+	}
+	return text + "; settles as " + s.writer
+}
+
+// listenSocket opens the socket of this machine. One that a serve left behind is
+// removed; one at which a serve answers is an error.
+func listenSocket(ctx context.Context, path string) (net.Listener, error) {
+	if _, err := os.Lstat(path); err == nil {
+		dialer := net.Dialer{Timeout: time.Second}
+		if c, err := dialer.DialContext(ctx, "unix", path); err == nil {
+			_ = c.Close()
+			return nil, fmt.Errorf("another serve answers at %s; end it, or give this one another --data-dir", path)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("cannot remove the socket that a serve left at %s: %w", path, reason(err))
+		}
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w; choose a shorter data_dir if the path is over 100 characters", path, reason(errors.Unwrap(err)))
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	return l, nil
+}
