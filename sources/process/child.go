@@ -245,6 +245,9 @@ func (c *child) awaitEmpty() []int {
 		if len(rest) == 0 && sure {
 			return nil
 		}
+		if len(rest) == 0 {
+			pause = firstLook // it will be told in a moment
+		}
 		c.mu.Lock()
 		term, kill := c.term, c.kill
 		c.mu.Unlock()

@@ -27,7 +27,6 @@ type stage struct {
 	*machine
 	now   time.Duration
 	fleet *freeFleet
-	log   []string
 }
 
 func newStage(change func(*plan)) *stage {

@@ -437,14 +437,17 @@ func (s *Supervisor) Dump(ctx context.Context, t Target) (Capture, error) {
 	}
 }
 
-// Wait returns when a session does not run and nothing will start it again by
-// itself.
+// Wait returns when a session has run, does not run now, and nothing will start
+// it again by itself. One that was held before this supervisor began returns at
+// once: Start it first.
 func (s *Supervisor) Wait(ctx context.Context, id watchdog.ID) (Status, error) {
 	u, err := s.unit(id)
 	if err != nil {
 		return Status{}, err
 	}
-	return u.await(ctx, func(st *Status) bool { return st.settled && st.Runs > 0 })
+	return u.await(ctx, func(st *Status) bool {
+		return st.settled && (st.Runs > 0 || st.Phase == watchdog.SupervisorCrashLoop)
+	})
 }
 
 // Heartbeat takes in a heartbeat that a child sent over HTTP: proof of work, and

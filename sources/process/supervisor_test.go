@@ -32,7 +32,6 @@ type witness struct {
 	records []watchdog.Record
 	claims  []watchdog.Claim
 	away    bool // the ledger does not answer
-	lines   []Line
 }
 
 func (w *witness) Beats(b []watchdog.Beat) {

@@ -45,6 +45,8 @@ type processTable struct {
 	sessions map[int]bool            // of what was seen of runs, as long as anything is in them
 	marks    map[member]string       // of orphans
 	strange  map[member]time.Time    // ended children of ours that belong to no run: since when
+	all      []processStat           // of the newest look
+	looked   time.Time               // when it began
 	unsure   bool                    // the last look met an orphan that cannot be told yet
 	usage    map[member]uint64       // CPU ticks at the last sample
 	sampled  time.Time
@@ -88,10 +90,10 @@ func (t *processTable) disown(root int) {
 // members gives the live processes of a run, its leader among them if it lives.
 // sure is false if there are others that cannot be told yet.
 func (t *processTable) members(root int, mark string) (out []member, sure bool) {
-	// Looks do not overlap: an older one would forget what a newer one has seen.
+	asked := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all, err := listProcesses()
+	all, err := t.look(asked)
 	if err != nil {
 		return nil, true
 	}
@@ -103,6 +105,22 @@ func (t *processTable) members(root int, mark string) (out []member, sure bool) 
 	}
 	t.reapOrphans(all)
 	return out, !t.unsure
+}
+
+// look lists all processes as they are at asked or later. It is called under the
+// lock: looks do not overlap, because an older one would forget what a newer one
+// has seen, and those who waited for the same one share it.
+func (t *processTable) look(asked time.Time) ([]processStat, error) {
+	if t.looked.After(asked) {
+		return t.all, nil
+	}
+	began := time.Now()
+	all, err := listProcesses()
+	if err != nil {
+		return nil, err
+	}
+	t.all, t.looked = all, began
+	return all, nil
 }
 
 // runOf gives what belongs to a run out of all processes, and remembers it.
@@ -158,7 +176,8 @@ func (t *processTable) marked(p processStat, mark string) bool {
 			return false
 		}
 		if its == "" && ageOf(p.start) < execTime {
-			t.unsure = true
+			// Our own program is a child that is being started.
+			t.unsure = t.unsure || !runsOurs(p.pid)
 			return false
 		}
 		t.marks[key] = its
@@ -267,9 +286,10 @@ type run struct {
 
 // sample looks at all runs at once, and remembers what belongs to each.
 func (t *processTable) sample(runs []run) map[int]usageOf {
+	asked := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all, err := listProcesses()
+	all, err := t.look(asked)
 	if err != nil {
 		return nil
 	}

@@ -67,6 +67,17 @@ func markOf(pid int) (string, error) {
 	return "", nil
 }
 
+// runsOurs reports whether a process runs the same program as we do: it was
+// forked by us, and is about to run another.
+func runsOurs(pid int) bool {
+	ours, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return false
+	}
+	its, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
+	return err == nil && its == ours
+}
+
 // ageOf is how long ago a process was started, by its start.
 func ageOf(start uint64) time.Duration { return sinceBoot() - time.Duration(start)*clockTick }
 

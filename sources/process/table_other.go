@@ -98,6 +98,9 @@ func markOf(pid int) (string, error) {
 	return "", nil
 }
 
+// runsOurs cannot be told here.
+func runsOurs(int) bool { return false }
+
 // ageOf is how long ago a process was started, by its start.
 func ageOf(start uint64) time.Duration { return time.Since(time.UnixMilli(int64(start))) }
 
