@@ -317,6 +317,36 @@ func TestHeartbeatsAreWork(t *testing.T) {
 	}
 }
 
+// The dump of a real program goes through the whole of it: the signal, the
+// child's own stderr, and no recovery by what the dump wrote.
+func TestTheDumpOfAStalledPythonIsItsStack(t *testing.T) {
+	python := sourcetest.RealBinary(t, "python3")
+	w := new(witness)
+	session := shell("a", "")
+	session.Command = []string{python, "-c", "import faulthandler, signal, time\nfaulthandler.register(signal.SIGUSR1, all_threads=True)\ndef stuck_in_a_tool():\n  time.sleep(600)\nprint('begun', flush=True)\nstuck_in_a_tool()"}
+	session.StallTimeout, session.Dump.Samples = 500*time.Millisecond, 1
+	got := make(chan Capture, 9)
+	s := supervise(t, w, func(o *Options) {
+		o.Capturer, o.OnCapture = NewLadder(LadderOptions{}), func(c Capture) { got <- c }
+	}, session)
+	select {
+	case c := <-got:
+		if !strings.Contains(string(c.Text), "in stuck_in_a_tool") {
+			t.Errorf("by %q: %s\n%+v", c.Method, c.Text, c.Steps)
+		}
+	case <-time.After(patience):
+		t.Fatal("no dump")
+	}
+	before := w.countBeats("a")
+	eventually(t, "some beats more", func() bool { return w.countBeats("a") > before+10 })
+	if got := w.states("a"); got != "running stalled" {
+		t.Errorf("states of the beats: %s", got)
+	}
+	if st, _ := s.Session("a"); st.Runs != 1 || st.PID == 0 {
+		t.Errorf("it was harmed: %+v", st)
+	}
+}
+
 // A fiftieth of the figure, but where there is time.
 func crashLoad() (children, cycles int) {
 	if sourcetest.Soaking() {
