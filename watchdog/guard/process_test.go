@@ -46,12 +46,21 @@ func TestMain(m *testing.M) {
 // tells it when to end.
 func child(how string) {
 	events := make(chan func(), 4)
-	l, err := guard.NewLoop(guard.LoopOptions{
+	o := guard.LoopOptions{
 		Post:     func(ack func()) bool { events <- ack; return true },
 		Interval: 50 * time.Millisecond, Strikes: 4,
 		DumpFile: os.Getenv("GUARD_TEST_DUMP"),
 		DumpOnly: how == "dump only",
-	})
+	}
+	if how == "step" {
+		o.Interval, o.Strikes = 2*time.Second, 1
+		events <- func() {
+			for range 24 { // 1.2 s of running time
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+	}
+	l, err := guard.NewLoop(o)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(guard.ExitConfig)
@@ -227,25 +236,29 @@ func TestUnwritableDumpFileDoesNotPreventTheExit(t *testing.T) {
 	}
 }
 
-// fault 11
+// fault 11: one whose loop is idle, and one that is stopped in the midst of a
+// step, with a probe unanswered.
 func TestStoppedProcessIsNotWedged(t *testing.T) {
-	var stderr bytes.Buffer
-	a := startChild(t, "healthy", "", &stderr)
-	for range 3 {
-		if err := a.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		// Three times as long as its watchdog waits for a loop. There is no
-		// condition to poll for: what is awaited is that nothing happens.
-		<-time.After(600 * time.Millisecond)
-		if err := a.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
-		<-time.After(300 * time.Millisecond)
-	}
-	_ = a.stdin.Close()
-	if code, _ := a.ends(t); code != 0 || stderr.Len() != 0 {
-		t.Errorf("exit %d, stderr %.300s", code, stderr.String())
+	for how, stop := range map[string]time.Duration{"healthy": 600 * time.Millisecond, "step": 4 * time.Second} {
+		t.Run(how, func(t *testing.T) {
+			var stderr bytes.Buffer
+			a := startChild(t, how, "", &stderr)
+			<-time.After(500 * time.Millisecond)
+			if err := a.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			// Longer than its watchdog waits for a loop. There is no condition to
+			// poll for: what is awaited is that nothing happens.
+			<-time.After(stop)
+			if err := a.Process.Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(300 * time.Millisecond)
+			_ = a.stdin.Close()
+			if code, _ := a.ends(t); code != 0 || stderr.Len() != 0 {
+				t.Errorf("exit %d, stderr %.300s", code, stderr.String())
+			}
+		})
 	}
 }
 
