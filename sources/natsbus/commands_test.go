@@ -105,6 +105,7 @@ func result(t *testing.T, c *natsbus.Commands, cmd wire.Command) wire.Result {
 var onlyStop = []string{wire.OpStop}
 
 func TestCommandIsObeyedOnce(t *testing.T) {
+	t.Parallel()
 	k := serveRealJetStream(t, sourcetest.RealBinary(t, "nats-server"))
 	o, co := natsbus.Options{URLs: []string{k.address}}, natsbus.CommandOptions{TrustLoopback: true, Name: "run@here/1"}
 	operator, _ := openCommands(t, o, co)
@@ -140,6 +141,7 @@ func TestCommandIsObeyedOnce(t *testing.T) {
 }
 
 func TestCommandsWithoutJetStream(t *testing.T) {
+	t.Parallel()
 	server := serveEmbedded(t)
 	o := natsbus.Options{URLs: []string{server.Address()}, User: "producer", Password: "p"} // it demands authentication
 	operator, _ := openCommands(t, o, natsbus.CommandOptions{})
@@ -169,6 +171,7 @@ func TestCommandsWithoutJetStream(t *testing.T) {
 }
 
 func TestKeptCommandWaitsForItsReceiver(t *testing.T) {
+	t.Parallel()
 	k := serveRealJetStream(t, sourcetest.RealBinary(t, "nats-server"))
 	o, co := natsbus.Options{URLs: []string{k.address}}, natsbus.CommandOptions{TrustLoopback: true}
 	operator, _ := openCommands(t, o, co)
@@ -197,6 +200,7 @@ func TestKeptCommandWaitsForItsReceiver(t *testing.T) {
 
 // fault 21
 func TestCommandThatIsNeverFinished(t *testing.T) {
+	t.Parallel()
 	k := serveEmbeddedJetStream(t)
 	o, co := natsbus.Options{URLs: []string{k.address}}, natsbus.CommandOptions{TrustLoopback: true, Lease: 300 * time.Millisecond}
 	c, _ := openCommands(t, o, co)
@@ -218,6 +222,7 @@ func TestCommandThatIsNeverFinished(t *testing.T) {
 }
 
 func TestLongHandlingIsNotDeliveredAgain(t *testing.T) {
+	t.Parallel()
 	k := serveEmbeddedJetStream(t)
 	o, co := natsbus.Options{URLs: []string{k.address}}, natsbus.CommandOptions{TrustLoopback: true, Lease: 300 * time.Millisecond}
 	c, _ := openCommands(t, o, co)
@@ -234,6 +239,7 @@ func TestLongHandlingIsNotDeliveredAgain(t *testing.T) {
 }
 
 func TestUnknownOpIsLeftToOthers(t *testing.T) {
+	t.Parallel()
 	k := serveEmbeddedJetStream(t)
 	o, co := natsbus.Options{URLs: []string{k.address}}, natsbus.CommandOptions{TrustLoopback: true, Lease: 200 * time.Millisecond}
 	c, _ := openCommands(t, o, co)
@@ -253,6 +259,7 @@ func TestUnknownOpIsLeftToOthers(t *testing.T) {
 }
 
 func TestUntrustedCommandsAreRefused(t *testing.T) {
+	t.Parallel()
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -302,6 +309,7 @@ func TestUntrustedCommandsAreRefused(t *testing.T) {
 }
 
 func TestForgedCommandDoesNotSettleTheTrueOne(t *testing.T) {
+	t.Parallel()
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -324,6 +332,7 @@ func TestForgedCommandDoesNotSettleTheTrueOne(t *testing.T) {
 }
 
 func TestCommandsForAUserWhoMayNotAskJetStream(t *testing.T) {
+	t.Parallel()
 	k := serveJetStreamWith(t, sourcetest.RealBinary(t, "nats-server"), `authorization { users = [ { user: admin, password: a }
 		{ user: agent, password: a, permissions: { publish: { allow: ["agent.result.>"] }, subscribe: ["agent.command.>", "_INBOX.>"], allow_responses: true } } ] }`)
 	operator, _ := openCommands(t, natsbus.Options{URLs: []string{k.address}, User: "admin", Password: "a"}, natsbus.CommandOptions{})
@@ -342,6 +351,7 @@ func TestCommandsForAUserWhoMayNotAskJetStream(t *testing.T) {
 // A reply subject is what a stranger says, and the receiver may write to more
 // subjects than he.
 func TestReceiverWritesToNoSubjectOfAStrangersChoice(t *testing.T) {
+	t.Parallel()
 	k := serveEmbeddedJetStream(t)
 	o := natsbus.Options{URLs: []string{k.address}}
 	l, _ := openLedger(t, o, natsbus.LedgerOptions{})
@@ -380,6 +390,7 @@ func TestReceiverWritesToNoSubjectOfAStrangersChoice(t *testing.T) {
 }
 
 func TestCommandsSurviveTheServersDeath(t *testing.T) {
+	t.Parallel()
 	k := serveRealJetStream(t, sourcetest.RealBinary(t, "nats-server"))
 	o, co := natsbus.Options{URLs: []string{k.address}}, natsbus.CommandOptions{TrustLoopback: true, Lease: time.Second}
 	operator, _ := openCommands(t, o, co)

@@ -1,10 +1,11 @@
 // Package natsbus carries beats over NATS: Bus brings those of other programs
 // in and says how well the server is seen, Publisher sends our own, and
-// Subscribe is the client for users of the library.
+// Subscribe is the client for users of the library. Ledger keeps the ends of
+// generations in JetStream, and Commands carries what operators want done.
 //
 // # One connection, one life
 //
-// All three stand on a link: one goroutine that makes a connection, serves it
+// Each of them stands on a link: one goroutine that makes a connection, serves it
 // until it is lost, waits, and makes the next one. The client library's own
 // reconnect is off. It holds the connection's lock while it dials, so that a
 // hanging name look-up blocks every other call; it gives up for good on errors
@@ -29,6 +30,14 @@
 // ping of a connection follows the subscription on the same stream, so its
 // answer also proves that the server took the subscription, or has told by
 // then that it may not. No permission to write is needed for any of this.
+//
+// # What JetStream is asked
+//
+// Decisions are read from a stream's leader, message by message, and never from
+// a replica that may be behind. A write is stored or refused only if the server
+// says so by number; anything else leaves it unknown, and the leader is asked.
+// What is published on a subject proves nothing, for subscribers see what the
+// stream refused as well: it wakes whoever reads the stream.
 //
 // The package owns the connection, the receive time of beats and the counts of
 // what was refused or lost. It must not judge sessions, must not write anything

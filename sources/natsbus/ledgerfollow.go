@@ -66,7 +66,9 @@ type follower struct {
 
 	mu       sync.Mutex // held while something is posted
 	post     func(watchdog.Event)
-	wrong    int  // messages that are no heads since it was last logged
+	wrong    int // messages that are no heads since it was last logged
+	foreign  int // terminal records that are foreign, likewise
+	example  error
 	blind    bool // this user may not ask JetStream
 	reported string
 }
@@ -219,7 +221,10 @@ func (f *follower) terminal(m stored) {
 	}
 	r, err := f.ledger.options.Seal.Open(id, g, m.Data)
 	if err != nil {
-		f.ledger.js.log.Warn("a foreign terminal record", "error", err)
+		f.mu.Lock()
+		f.foreign++
+		f.example = err
+		f.mu.Unlock()
 		f.tell(watchdog.TerminalSeen{ID: id, Generation: g, Foreign: true, At: f.ledger.js.mono()})
 		return
 	}
@@ -248,12 +253,15 @@ func (f *follower) tell(ev watchdog.Event) {
 	f.post(ev)
 }
 
-// refuseLog says how many heads could not be read, once a pass.
+// refuseLog says how much could not be read, once a pass.
 func (f *follower) refuseLog() {
 	f.mu.Lock()
-	n := f.wrong
-	f.wrong = 0
+	n, foreign, example := f.wrong, f.foreign, f.example
+	f.wrong, f.foreign = 0, 0
 	f.mu.Unlock()
+	if foreign > 0 {
+		f.ledger.js.log.Warn("foreign terminal records stand in the ledger", "count", foreign, "one of them", example)
+	}
 	if n > 0 {
 		f.ledger.js.log.Warn("entries of the bucket SW_HEADS cannot be read; those sessions are shown without their numbers", "count", n)
 	}

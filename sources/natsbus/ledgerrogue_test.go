@@ -58,6 +58,7 @@ func refused(t *testing.T, l watchdog.Ledger, words ...string) {
 
 // fault 48
 func TestRogueClientOverwritesNothing(t *testing.T) {
+	t.Parallel()
 	k := serveEmbeddedJetStream(t)
 	l, _ := k.Open(t)
 	checked(t, l)
@@ -125,6 +126,7 @@ func caughtUp(rec *sourcetest.Recorder, since int) func() bool {
 
 // fault 13
 func TestChangedStreamsAreReported(t *testing.T) {
+	t.Parallel()
 	change := func(stream string, edit func(*jetstream.StreamConfig)) func(*testing.T, jetstream.JetStream) {
 		return func(t *testing.T, js jetstream.JetStream) {
 			s, err := js.Stream(t.Context(), stream)
@@ -184,6 +186,7 @@ func TestChangedStreamsAreReported(t *testing.T) {
 
 // A stream whose records were let go, and whose configuration was then set back.
 func TestEmptiedStreamIsReported(t *testing.T) {
+	t.Parallel()
 	k := serveEmbeddedJetStream(t)
 	l, _ := k.Open(t)
 	checked(t, l)
@@ -209,6 +212,7 @@ func TestEmptiedStreamIsReported(t *testing.T) {
 }
 
 func TestStreamThatLetsGoIsNotOverwrittenByUs(t *testing.T) {
+	t.Parallel()
 	k := serveEmbeddedJetStream(t)
 	l, _ := k.Open(t)
 	checked(t, l)
@@ -230,6 +234,7 @@ func TestStreamThatLetsGoIsNotOverwrittenByUs(t *testing.T) {
 }
 
 func TestAuthorityNamedElsewhereIsNotMadeAnew(t *testing.T) {
+	t.Parallel()
 	for name, expect := range map[string]watchdog.Authority{
 		"SW_TERMINAL has vanished": {Name: "jetstream", Identity: "2026-11-30T03:12:44Z"},
 		"authority is redis":       {Name: "redis", Identity: "x"},
@@ -245,6 +250,7 @@ func TestAuthorityNamedElsewhereIsNotMadeAnew(t *testing.T) {
 }
 
 func TestServerWithoutJetStream(t *testing.T) {
+	t.Parallel()
 	server := serveEmbedded(t)
 	l, _ := openLedger(t, natsbus.Options{URLs: []string{server.Address()}, User: "producer", Password: "p"}, natsbus.LedgerOptions{})
 	refused(t, l, "has no JetStream", "ledger: redis")
@@ -254,6 +260,7 @@ func TestServerWithoutJetStream(t *testing.T) {
 }
 
 func TestStoreThatWasDeletedIsReported(t *testing.T) {
+	t.Parallel()
 	k := serveEmbeddedJetStream(t)
 	l, _ := k.Open(t)
 	checked(t, l)
@@ -268,6 +275,7 @@ func TestStoreThatWasDeletedIsReported(t *testing.T) {
 }
 
 func TestReadOnlyLedgerWritesNothing(t *testing.T) {
+	t.Parallel()
 	k := serveEmbeddedJetStream(t)
 	reader, _ := openLedger(t, natsbus.Options{URLs: []string{k.address}, ReadOnly: true}, natsbus.LedgerOptions{})
 	rec := follow(t, reader)
@@ -297,6 +305,7 @@ func TestReadOnlyLedgerWritesNothing(t *testing.T) {
 }
 
 func TestSignedLedger(t *testing.T) {
+	t.Parallel()
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -328,6 +337,7 @@ var permissions string
 
 // TestPermissions proves the configuration that the README gives.
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	conf := permissions
 	for _, user := range []string{"agent", "viewer", "sweeper", "admin"} {
 		conf = strings.Replace(conf, "$"+strings.ToUpper(user)+"_PASSWORD", "a", 1)
@@ -412,6 +422,7 @@ func forbidden(t *testing.T, user string, js jetstream.JetStream) {
 }
 
 func TestFollowerWithoutAnyPermissionToAsk(t *testing.T) {
+	t.Parallel()
 	k := serveJetStreamWith(t, sourcetest.RealBinary(t, "nats-server"), `authorization { users = [
 		{ user: admin, password: a }
 		{ user: reader, password: a, permissions: { publish: { deny: ">" }, subscribe: ["agent.>", "$KV.SW_HEADS.>"] } } ] }`)
@@ -436,6 +447,7 @@ func TestFollowerWithoutAnyPermissionToAsk(t *testing.T) {
 }
 
 func TestFollowerReadsManyRecordsQuickly(t *testing.T) {
+	t.Parallel()
 	k := serveRealJetStream(t, sourcetest.RealBinary(t, "nats-server"))
 	l, _ := k.Open(t)
 	checked(t, l)

@@ -128,6 +128,7 @@ func (a *authority) issue(t *testing.T, name string) (*x509.Certificate, *ecdsa.
 }
 
 func TestMutualTLS(t *testing.T) {
+	t.Parallel() // it waits
 	ca := newAuthority(t)
 	_, _, serverCert, serverKey := ca.issue(t, "server")
 	_, _, ourCert, ourKey := ca.issue(t, "client")
@@ -191,6 +192,7 @@ func TestNKeyAndToken(t *testing.T) {
 }
 
 func TestPermissionThatComesLaterIsTakenUp(t *testing.T) {
+	t.Parallel() // it waits
 	server := serveReal(t, sourcetest.RealBinary(t, "nats-server"))
 	rec := run(t, optionsFor(server.Address(), sourcetest.Forbidden))
 	denials := func() []watchdog.Denied { return sourcetest.EventsOf[watchdog.Denied](rec, 0) }
