@@ -335,8 +335,9 @@ type proc struct {
 	said     State         // its own end; StateRunning none
 	heard    map[string]time.Duration
 	missed   map[string]int
-	overtook bool // a newer one was started
-	ghosts   int  // beats that it still sends after its death: they were delayed
+	overtook bool          // a newer one was started
+	paused   time.Duration // it is stopped until then
+	ghosts   int           // beats that it still sends after its death: they were delayed
 }
 
 // fleetAgent is a session's agent, whoever runs it.
@@ -487,10 +488,18 @@ func (s *storm) live(a *fleetAgent) {
 		}
 		return
 	}
-	if s.now.Mono < p.next {
+	if !s.calm && s.rng.IntN(200) == 0 { // it is stopped, for about as long as it takes to be lost
+		p.paused = s.now.Mono + s.policy.LostAfter + time.Duration(s.rng.IntN(8)-2)*stormStep
+	}
+	if s.now.Mono < max(p.next, p.paused) {
 		return
 	}
-	p.next += a.interval
+	if s.settledWhilePaused(p) { // whoever is settled is told so, late
+		p.died, p.ghosts = s.now.Mono, 2
+		a.again = s.now.Mono + 9*time.Second
+		return
+	}
+	p.next = s.now.Mono + a.interval
 	state := "running"
 	if !s.calm && s.rng.IntN(120) == 0 {
 		state = []string{"completed", "error"}[s.rng.IntN(2)]
@@ -502,6 +511,20 @@ func (s *storm) live(a *fleetAgent) {
 	if !s.calm && s.rng.IntN(40) == 0 {
 		s.deliver(p, b) // twice
 	}
+}
+
+// settledWhilePaused reports whether the ledger has the end of a process that
+// was stopped.
+func (s *storm) settledWhilePaused(p *proc) bool {
+	if p.paused == 0 {
+		return false
+	}
+	for key := range s.root.store.records {
+		if key.id == ID(p.agent.id) && s.procOf(key.id, key.g) == p {
+			return true
+		}
+	}
+	return false
 }
 
 // step lets a moment pass with whatever the seed brings.
@@ -558,7 +581,7 @@ func (s *storm) trouble() {
 	}
 	if s.rng.IntN(500) == 0 { // a host goes
 		for _, a := range s.agents[:5] {
-			if p := a.last(); p.died == never {
+			if p := a.last(); p.died == never && !s.settledWhilePaused(p) {
 				p.died, a.again = s.now.Mono, s.now.Mono+10*time.Second
 			}
 		}
@@ -660,6 +683,8 @@ func (s *storm) checkRecord(key memoryKey, r *Record) error {
 	case p.overtook || p.died != never:
 	case r.Reason == reasonSuperseded:
 		return fmt.Errorf("%v settled as superseded by %s, but %s lives and is the newest", key, r.Writer, p.boot)
+	case p.paused > p.heard[r.Writer] && s.now.Mono-p.heard[r.Writer] >= s.policy.LostAfter:
+		// Nobody can tell a process that is stopped from one that is gone.
 	default:
 		return fmt.Errorf("%v settled lost by %s, but %s lives, and was heard %v (now %v): %s", key, r.Writer, p.boot, p.heard, s.now.Mono, r.Reason)
 	}
@@ -790,7 +815,7 @@ func TestEveryGenerationEndsExactlyOnce(t *testing.T) {
 // TestStormMissesEachGuard takes the guards of settling out one by one.
 func TestStormMissesEachGuard(t *testing.T) {
 	all := map[string]guards{"tombstone": guardTombstone, "still due": guardStillDue, "nonce": guardNonce,
-		"generation": guardGeneration, "authority": guardAuthority, "sight": guardSight, "execution": guardExecution}
+		"generation": guardGeneration, "authority": guardAuthority, "sight": guardSight, "brake": guardBrake}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()

@@ -97,6 +97,7 @@ func (s *settling) superseded(f *Facts, th *Thresholds, v *View, now time.Durati
 	s.outcome, s.by, s.reason = OutcomeLost, BySweeper, reasonSuperseded
 	s.at = silentAt(f, th, v)
 	s.await(f, th, v, f.Carried, f.LastBeat, now)
+	s.onlySighted(v, f.Carried)
 }
 
 // lost is the loss of a runner: no beat for max(lost_after, lost_after_missed x
@@ -140,6 +141,14 @@ func (s *settling) lost(f *Facts, th *Thresholds, v *View, now time.Duration) {
 		s.next = min(s.next, one.next)
 		s.unproven = s.unproven || one.unproven
 		s.blind |= one.blind
+		s.onlySighted(v, src.Set())
+	}
+}
+
+// onlySighted: who is blind now settles nothing, whatever was seen before.
+func (s *settling) onlySighted(v *View, set SourceSet) {
+	if v.blindness(set).Open() {
+		s.over, s.blind = false, s.blind|set
 	}
 }
 
