@@ -84,6 +84,9 @@ func TestTheGuardianRestoresTheTerminal(t *testing.T) {
 	for _, c := range crashes {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // each on a terminal of its own
+			if racing && c.name == "concurrent map writes" {
+				t.Skip("the race detector reports them first, more than is held back of standard error")
+			}
 			crash := filepath.Join(t.TempDir(), "crash", "self.txt")
 			p := terminaltest.StartPTY(t, terminaltest.Normal, helperCommand(t, "screen", "SESSIONWATCH_TERMINAL_CRASH="+crash))
 			before := p.SettingsBefore()

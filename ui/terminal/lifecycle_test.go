@@ -162,7 +162,7 @@ func TestHangUpEndsTheProgram(t *testing.T) {
 	if code, _ := p.Ended(); code != 3 {
 		t.Errorf("exit code %d", code)
 	}
-	if took := time.Since(start); took > time.Second {
+	if took := time.Since(start); took > 3*time.Second { // one on a machine that does nothing else
 		t.Errorf("it took %v", took)
 	}
 }

@@ -47,7 +47,7 @@ type painter struct {
 	synced   bool // it can hold back the display until a frame is whole
 	clusters bool // it measures whole grapheme clusters
 
-	last  time.Time // when a frame was drawn
+	last  time.Time // when a frame had been drawn
 	hasty time.Time // until then a key waits for what it does
 	timer *time.Timer
 	due   time.Time // when the timer fires; zero: it does not
@@ -161,7 +161,7 @@ func (p *painter) paint(now time.Time) {
 		return
 	}
 	p.draw()
-	p.last = now
+	p.last = time.Now() // a frame that took long leaves the model as long to itself
 }
 
 // wake paints again at due. The caller holds mu.
