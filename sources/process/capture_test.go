@@ -97,6 +97,10 @@ func TestCaptureOfRuntimes(t *testing.T) {
 			runtime: runtimeJava, method: "SIGQUIT", shows: []string{"Full thread dump", "Found one Java-level deadlock", "Agent.dispatch"}, facts: "deadlock, Agent.java:13 dispatch, Agent.java:20 flush, Agent.java:26 cross",
 		},
 		{
+			name: "java, deadlock, signals left alone", tool: tool("java"), args: []string{"-Xrs", "@Agent.java"},
+			runtime: runtimeJava, method: "jcmd", shows: []string{"Found one Java-level deadlock"},
+		},
+		{
 			name: "go, stuck dispatcher, pprof", args: []string{"@goagent.go.txt", "pprof", "addr"},
 			runtime: runtimeGo, method: "pprof", shows: []string{"main.(*Dispatcher).loop", "[chan send"}, facts: "wedged, goagent.go:53 (*Dispatcher).loop",
 		},

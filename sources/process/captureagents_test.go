@@ -76,6 +76,11 @@ func startAgent(t *testing.T, ready string, argv ...string) *agent {
 		close(a.exited)
 	}()
 	t.Cleanup(func() {
+		_ = syscall.Kill(-a.cmd.Process.Pid, syscall.SIGTERM) // a Java machine takes its files along
+		select {
+		case <-a.exited:
+		case <-time.After(2 * time.Second):
+		}
 		_ = syscall.Kill(-a.cmd.Process.Pid, syscall.SIGKILL)
 		<-a.exited
 	})

@@ -138,7 +138,8 @@ func (c *capturing) commandRung(command []string) rung {
 }
 
 // jcmdRung asks a Java machine by its own tool, of its own release if it has
-// one. Attaching sends SIGQUIT, so it holds to the same rule.
+// one. Attaching sends SIGQUIT unless the machine has opened its door already, so
+// it holds to the same rule.
 func (c *capturing) jcmdRung() rung {
 	r := c.toolRung("jcmd", gradeRuntime, "Full thread dump ", func(path, pid string) []string {
 		return []string{path, pid, "Thread.print", "-l", "-e"}
@@ -162,12 +163,18 @@ func (c *capturing) jcmdRung() rung {
 			return err.Error()
 		case c.target.stopped():
 			return "it is stopped: it would not answer"
-		case !has(sets.caught, int(syscall.SIGQUIT)):
+		case !has(sets.caught|sets.ignored, int(syscall.SIGQUIT)) && !attachable(c.target.pid):
 			return "it does not catch SIGQUIT, which jcmd sends and which would end it"
 		}
 		return ""
 	}
 	return r
+}
+
+// attachable reports whether a Java machine listens for its tools already.
+func attachable(pid int) bool {
+	info, err := os.Lstat(fmt.Sprintf("/proc/%d/root/tmp/.java_pid%d", pid, pid))
+	return err == nil && info.Mode().Type() == os.ModeSocket
 }
 
 // pySpyRung reads the interpreter's stacks from outside.
