@@ -36,79 +36,83 @@ func nativeCode(function, place string) Code {
 // runtimeFunction reports how functions of the C library and of the runtimes of
 // C++, Rust, Python, Node.js, Ruby and Java begin.
 func runtimeFunction(function string) bool {
-	begins := func(prefixes ...string) bool {
-		for _, p := range prefixes {
-			if strings.HasPrefix(function, p) {
-				return true
-			}
-		}
-		return false
-	}
 	switch head(function) {
 	case '0':
-		return begins("0x")
+		return begins(function, "0x")
 	case '<':
-		return begins("<core::", "<alloc::", "<std::")
+		return begins(function, "<core::", "<alloc::", "<std::")
 	case 'B':
-		return begins("Builtins_")
+		return begins(function, "Builtins_")
 	case 'C':
-		return begins("CompileBroker::", "ConcurrentGCThread::")
+		return begins(function, "CompileBroker::", "ConcurrentGCThread::")
 	case 'G':
-		return begins("GangWorker::")
+		return begins(function, "GangWorker::")
 	case 'J':
-		return begins("JVM_", "JavaThread::", "JavaMain")
+		return begins(function, "JVM_", "JavaThread::", "JavaMain")
 	case 'P':
-		return begins("Py", "Parker::")
+		return begins(function, "Py", "Parker::")
 	case 'S':
-		return begins("StartIoThreadMain")
+		return begins(function, "StartIoThreadMain")
 	case 'T':
-		return begins("TaskStep", "TaskWakeup", "Thread::")
+		return begins(function, "TaskStep", "TaskWakeup", "Thread::")
 	case 'U':
-		return begins("Unsafe_Park")
+		return begins(function, "Unsafe_Park")
 	case 'V':
-		return begins("VMThread::")
+		return begins(function, "VMThread::")
 	case 'W':
-		return begins("WorkerThread::", "WatcherThread::")
+		return begins(function, "WorkerThread::", "WatcherThread::")
 	case '_':
-		return begins("__", "_dl_", "_IO_", "_start", "_Py", "_run_main")
+		return begins(function, "__", "_dl_", "_IO_", "_start", "_Py", "_run_main")
+	}
+	return runtimeLower(function)
+}
+
+// runtimeLower is the part of runtimeFunction that begins with a small letter.
+func runtimeLower(function string) bool {
+	switch head(function) {
 	case 'a':
-		return begins("alloc::", "acquire_timed")
+		return begins(function, "alloc::", "acquire_timed")
 	case 'b':
-		return begins("builtin_", "bytes_method")
+		return begins(function, "builtin_", "bytes_method")
 	case 'c':
-		return begins("clone", "core::", "cfunction_", "cfunction", "context_run")
+		return begins(function, "clone", "core::", "cfunction_", "cfunction", "context_run")
 	case 'd':
-		return begins("do_futex")
+		return begins(function, "do_futex")
 	case 'f':
-		return begins("futex_", "function_code_")
+		return begins(function, "futex_", "function_code_")
 	case 'g':
-		return begins("gsignal", "gen_send", "gen_iternext")
+		return begins(function, "gsignal", "gen_send", "gen_iternext")
 	case 'l':
-		return begins("lll_", "lock_PyThread")
+		return begins(function, "lll_", "lock_PyThread")
 	case 'm':
-		return begins("method_vectorcall")
+		return begins(function, "method_vectorcall")
 	case 'n':
-		return begins("node::SpinEventLoop", "node::Start", "node::LoadEnvironment", "node::NodeMainInstance", "node::InternalMakeCallback",
+		return begins(function, "node::SpinEventLoop", "node::Start", "node::LoadEnvironment", "node::NodeMainInstance", "node::InternalMakeCallback",
 			"node::InternalCallbackScope", "node::MakeCallback", "node::PlatformWorkerThread", "node::WorkerThreadsTaskRunner",
 			"node::TaskQueue", "node::worker::Worker::Run", "node::worker::Worker::StartThread", "node::inspector::",
 			"node::Environment::RunTimers", "node::SignalInspector", "node::SyncProcessRunner::TryInitializeAndRunLoop",
 			"node::(anonymous namespace)::PlatformWorkerThread", "node::StartIoThread", "native_sleep")
 	case 'o':
-		return begins("object_vacall", "os::")
+		return begins(function, "object_vacall", "os::")
 	case 'p':
-		return begins("pthread_", "pythread_wrapper", "pymain_", "partial_vectorcall")
+		return begins(function, "pthread_", "pythread_wrapper", "pymain_", "partial_vectorcall")
 	case 'r':
-		return begins("run_mod", "run_eval_code", "rlock_acquire", "runtime.", "rb_", "ruby_")
+		return begins(function, "run_mod", "run_eval_code", "rlock_acquire", "runtime.", "rb_", "ruby_")
 	case 's':
-		return begins("sem_", "start_thread", "std::", "slot_tp_")
+		return begins(function, "sem_", "start_thread", "std::", "slot_tp_")
 	case 't':
-		return begins("thread_run", "task_step", "type_call", "thread_start_func", "thread_do_start", "thread_join")
+		return begins(function, "thread_run", "task_step", "type_call", "thread_start_func", "thread_do_start", "thread_join")
 	case 'u':
-		return begins("uv__", "uv_run", "uv_cond_", "uv_thread_", "uv_sem_")
+		return begins(function, "uv__", "uv_run", "uv_cond_", "uv_thread_", "uv_sem_")
 	case 'v':
-		return begins("vectorcall_", "v8::", "vm_")
+		return begins(function, "vectorcall_", "v8::", "vm_")
 	}
 	return false
+}
+
+// begins reports whether a function begins with one of the prefixes.
+func begins(function string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(function, p) })
 }
 
 // systemCall reports a function that is the name of a call into the system, or

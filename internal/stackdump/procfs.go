@@ -132,7 +132,7 @@ func (p *procfs) state(fields []string) {
 	if len(fields) > 1 && strings.HasPrefix(fields[1], "(") {
 		word = strings.Trim(fields[1], "()")
 	}
-	if where := p.cur.State; where != "" && where != "0" {
+	if where := p.cur.State; where != "" && where != "0" && where != "?" {
 		word += ", " + where
 	}
 	p.cur.State = clean(word)

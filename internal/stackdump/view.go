@@ -164,7 +164,7 @@ func (v *View) notes(f *File, a *Analysis, taken capture) {
 		}
 	}
 	if a.Loop >= 0 && a.Verdict == Wedged {
-		v.Notes = append(v.Notes, loopConsumed(a, taken)...)
+		v.Notes = append(v.Notes, loopConsumed(f, a, taken)...)
 	}
 	if n := tornThreads(d); n > 0 {
 		add("%s below a header that cannot be believed: not counted", plural(n, "stack"))
@@ -179,7 +179,7 @@ func (v *View) notes(f *File, a *Analysis, taken capture) {
 
 // loopConsumed says what the loop's thread consumed between the first dump and
 // the last one.
-func loopConsumed(a *Analysis, taken capture) []string {
+func loopConsumed(f *File, a *Analysis, taken capture) []string {
 	t := &a.Dump.Threads[a.Loop]
 	if a.Dump.family == goFamily && t.State != "running" {
 		return nil // it is parked
@@ -191,7 +191,37 @@ func loopConsumed(a *Analysis, taken capture) []string {
 			}
 		}
 	}
+	if words := kernelSays(f, a); words != nil {
+		return words
+	}
 	return []string{"CPU per thread not recorded: spinning or blocked cannot be told"}
+}
+
+// kernelSays is what snapshots of /proc in the same capture tell of the loop's
+// thread. Python and the kernel name threads differently: only the main thread,
+// the last one of Python and the first one of the kernel, is known to be the same.
+func kernelSays(f *File, a *Analysis) []string {
+	if a.Dump.Format != "py-faulthandler" || a.Loop != len(a.Dump.Threads)-1 {
+		return nil
+	}
+	var first, last *Dump
+	for i := range f.Dumps {
+		if d := &f.Dumps[i]; d.Format == "proc" {
+			if first == nil {
+				first = d
+			}
+			last = d
+		}
+	}
+	switch {
+	case first == nil:
+		return nil
+	case first == last || first.Threads[0].ID != last.Threads[0].ID:
+		return []string{"the kernel says of the main thread: " + first.Threads[0].State}
+	}
+	p := Pair{CPU: Unknown, Elapsed: Unknown, Switches: Unknown}
+	p.measure(&first.Threads[0], &last.Threads[0])
+	return []string{"the kernel says of the main thread: " + last.Threads[0].State + "; " + p.Consumed()}
 }
 
 func tornThreads(d *Dump) int {

@@ -204,3 +204,19 @@ func TestMutexEdgesOfJava(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestKernelTellsOfTheLoop(t *testing.T) {
+	stack := read(t, "py311-usr1-asyncio-sleep.txt")
+	snapshot := func(ticks string) string {
+		return "== tid 7 comm=python3 wchan=? syscall=?\nState:\tS (sleeping) voluntary_ctxt_switches:\t8 nonvoluntary_ctxt_switches:\t3 \n" + ticks + " 0\n"
+	}
+	for text, want := range map[string]string{
+		stack + snapshot("5"):                           "the kernel says of the main thread: sleeping",
+		stack + snapshot("5") + stack + snapshot("105"): "the kernel says of the main thread: sleeping; cpu +1000 ms, 0 context switches",
+	} {
+		v := NewView(Parse(text), Options{})
+		if v.Verdict != Wedged || len(v.Notes) == 0 || v.Notes[0] != want {
+			t.Errorf("%s: %q, want %q", v.Verdict, v.Notes, want)
+		}
+	}
+}
