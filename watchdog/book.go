@@ -351,7 +351,7 @@ func (t *Tracker) placeUnheard(r *record, b *Beat) (placement, Generation) {
 	switch {
 	case g != 0 && (g < r.generation || g == r.generation && over):
 		return placeLate, g
-	case g == 0 && over && len(b.BootID) == 0 && !t.startedAfter(&sd.terminal, start):
+	case g == 0 && over && len(b.BootID) == 0 && !beganAfter(bk, &sd.terminal, start):
 		return placeLate, r.generation
 	case g == 0 && len(b.BootID) == 0 && !over && bk != nil && before(start, bk.head.newestStart()):
 		return placeCurrent, 0 // the ledger is asked
@@ -359,8 +359,20 @@ func (t *Tracker) placeUnheard(r *record, b *Beat) (placement, Generation) {
 	return placeNew, g
 }
 
+// beganAfter reports whether a start lies after that of an execution that ended,
+// or, if that is not known, after its end: a runner that is lost may have been
+// followed before anybody said so.
+func beganAfter(bk *book, e *TerminalSeen, start time.Time) bool {
+	if bk != nil && bk.head.Generation == e.Generation {
+		if newest := bk.head.newestStart(); !newest.IsZero() {
+			return before(newest, start)
+		}
+	}
+	return startedAfter(e, start)
+}
+
 // startedAfter reports whether an execution began after an end was written.
-func (t *Tracker) startedAfter(e *TerminalSeen, start time.Time) bool {
+func startedAfter(e *TerminalSeen, start time.Time) bool {
 	return !start.IsZero() && e.Settled != 0 && start.After(time.Unix(0, e.Settled))
 }
 

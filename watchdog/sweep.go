@@ -540,7 +540,7 @@ func (t *Tracker) terminalSeen(e TerminalSeen) {
 		t.applyEnd(n, r, e, now)
 	case r.generation == 0 && bk.head.Generation != 0:
 		t.findNumber(n, r, bk)
-	case r.generation == 0 && !t.sweeping() && !t.overtookAny(r) && !t.startedAfter(&e, t.startOf(r)):
+	case r.generation == 0 && !t.sweeping() && !t.overtookAny(r) && !startedAfter(&e, t.startOf(r)):
 		// An observer may have no ledger that tells it heads.
 		r.generation = e.Generation
 		t.applyEnd(n, r, e, now)
