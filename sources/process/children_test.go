@@ -324,7 +324,7 @@ func TestTheDumpOfAStalledPythonIsItsStack(t *testing.T) {
 	w := new(witness)
 	session := shell("a", "")
 	session.Command = []string{python, "-c", "import faulthandler, signal, time\nfaulthandler.register(signal.SIGUSR1, all_threads=True)\ndef stuck_in_a_tool():\n  time.sleep(600)\nprint('begun', flush=True)\nstuck_in_a_tool()"}
-	session.StallTimeout, session.Dump.Samples = 500*time.Millisecond, 1
+	session.StallTimeout, session.Dump.Samples = 3*time.Second, 1
 	got := make(chan Capture, 9)
 	s := supervise(t, w, func(o *Options) {
 		o.Capturer, o.OnCapture = NewLadder(LadderOptions{}), func(c Capture) { got <- c }
@@ -334,7 +334,7 @@ func TestTheDumpOfAStalledPythonIsItsStack(t *testing.T) {
 		if !strings.Contains(string(c.Text), "in stuck_in_a_tool") {
 			t.Errorf("by %q: %s\n%+v", c.Method, c.Text, c.Steps)
 		}
-	case <-time.After(patience):
+	case <-time.After(2 * patience):
 		t.Fatal("no dump")
 	}
 	before := w.countBeats("a")
