@@ -24,6 +24,7 @@ func leaseOf(rec *sourcetest.Recorder, id watchdog.ID) (last watchdog.LeaseSeen,
 }
 
 func TestLeasesAreTold(t *testing.T) {
+	t.Parallel() // it waits for servers, most of the time
 	servers := map[string]func() (Options, *Conn){
 		"single": func() (Options, *Conn) {
 			o := fast(startReal(t).Address())

@@ -19,7 +19,7 @@ import (
 var durable = []string{"appendonly yes", "appendfsync always"}
 
 func TestLedgerConformanceRealServer(t *testing.T) {
-	sourcetest.RunLedger(t, sourcetest.LedgerHarness{Patience: 5 * time.Second, Serve: func(t testing.TB) sourcetest.LedgerStore {
+	sourcetest.RunLedger(t, sourcetest.LedgerHarness{Patience: 4 * time.Second, Serve: func(t testing.TB) sourcetest.LedgerStore {
 		s := startReal(t, durable...)
 		return &ledgerServer{ledgerKeys{s.admin}, s, fast(s.Address())}
 	}})

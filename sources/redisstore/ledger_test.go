@@ -250,6 +250,7 @@ func TestAFollowerThatMissedEntriesLooksAtAll(t *testing.T) {
 }
 
 func TestLedgerAcrossAFailover(t *testing.T) {
+	t.Parallel() // it waits for servers, most of the time
 	master := startReal(t, durable...)
 	replica := startReal(t, append(slices.Clone(durable), fmt.Sprintf("replicaof 127.0.0.1 %d", master.port))...)
 	sentinel := startRealOn(t, sourcetest.FreePort(t), []string{"--sentinel"},
@@ -284,6 +285,7 @@ func TestLedgerAcrossAFailover(t *testing.T) {
 }
 
 func TestLedgerInAClusterWithADeadNode(t *testing.T) {
+	t.Parallel() // it waits for servers, most of the time
 	nodes := startCluster(t)
 	l, _ := openLedger(t, clusterOptions(nodes))
 	mustCheck(t, l)

@@ -21,6 +21,7 @@ import (
 // TestRegistryAndProjections runs on the embedded server, a real one and a
 // Cluster.
 func TestRegistryAndProjections(t *testing.T) {
+	t.Parallel() // it waits for servers, most of the time
 	servers := map[string]func(t *testing.T) (Options, redis.UniversalClient){
 		"embedded": func(t *testing.T) (Options, redis.UniversalClient) {
 			mini := miniredis.RunT(t)

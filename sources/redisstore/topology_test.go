@@ -30,8 +30,10 @@ func startCluster(t testing.TB) []*realServer {
 	t.Helper()
 	ctx := context.Background()
 	var nodes []*realServer
+	var buses []string // by default the port + 10000, which there may not be
 	for range 3 {
-		nodes = append(nodes, startReal(t, "cluster-enabled yes", "cluster-node-timeout 2000", "cluster-require-full-coverage no"))
+		buses = append(buses, fmt.Sprint(sourcetest.FreePort(t)))
+		nodes = append(nodes, startReal(t, "cluster-enabled yes", "cluster-port "+buses[len(nodes)], "cluster-node-timeout 2000", "cluster-require-full-coverage no"))
 	}
 	for i, n := range nodes {
 		first, last := i*slotCount/3, (i+1)*slotCount/3-1
@@ -39,7 +41,7 @@ func startCluster(t testing.TB) []*realServer {
 			t.Fatal(err)
 		}
 		if i > 0 {
-			if err := n.admin.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(nodes[0].port)).Err(); err != nil {
+			if err := n.admin.Do(ctx, "cluster", "meet", "127.0.0.1", nodes[0].port, buses[0]).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
