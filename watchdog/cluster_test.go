@@ -631,6 +631,9 @@ func cmpOr(d, or time.Duration) time.Duration {
 func (s *storm) procOf(id ID, g Generation) *proc {
 	i := slices.IndexFunc(s.agents, func(a *fleetAgent) bool { return ID(a.id) == id })
 	a := s.agents[i]
+	if a.kind == 2 && int(g) <= len(a.procs) {
+		return a.procs[g-1] // it says so itself
+	}
 	h := s.cluster.head(a.id)
 	for _, e := range h.Executions {
 		if e.Generation != g {
