@@ -240,7 +240,7 @@ func (s *Session) run() {
 	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for planned := s.now(); ; {
+	for planned := time.Duration(0); ; { // a process may be stopped before the first look
 		select {
 		case <-timer.C:
 		case <-s.bell:
