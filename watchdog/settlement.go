@@ -142,7 +142,10 @@ func (s *Settler) number(ctx context.Context, c Claim) {
 // write makes r the end of its generation, if there is none and it is still due,
 // and does what follows from the end if it is ours. It gives the end that stands.
 func (s *Settler) write(ctx context.Context, r Record, due func() bool) (Record, error) {
-	r.Writer, r.Nonce = cmp.Or(r.Writer, s.cfg.Writer), s.cfg.Nonce()
+	r.Writer = cmp.Or(r.Writer, s.cfg.Writer)
+	if r.Nonce == "" { // whoever may ask again with the same end gives its own
+		r.Nonce = s.cfg.Nonce()
+	}
 	if r.At.IsZero() {
 		r.At = s.wall()
 	}
