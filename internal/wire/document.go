@@ -192,10 +192,11 @@ func duration(into *time.Duration) func(value) error {
 func moment(into *time.Time) func(value) error {
 	return func(v value) error {
 		at, err := time.Parse(time.RFC3339Nano, v.text)
-		if v.kind != kindText || err != nil {
+		at = at.UTC()
+		if v.kind != kindText || err != nil || at.Year() < 1 || at.Year() > 9999 {
 			return errors.New("is not a time as in 2026-11-30T03:12:44.120Z")
 		}
-		*into = at.UTC()
+		*into = at
 		return nil
 	}
 }

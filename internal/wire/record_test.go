@@ -133,6 +133,7 @@ func TestHostileRecords(t *testing.T) {
 		"duplicate by an escape": with(`"generation":2`, `"generation":2,"gener\u0061tion":2`),
 		"duplicate null":         with(`"generation":2`, `"generation":2,"generation":null`),
 		"wrong time":             with(`2026-11-30T03:12:44.120Z`, `yesterday`),
+		"time beyond years":      with(`2026-11-30T03:12:44.120Z`, `9999-12-31T23:59:59-12:00`),
 		"numeric reason":         with(`"3 beats missed"`, `3`),
 		"records not a list":     with(`"records":[`, `"records":{"a":[`) + "}",
 		"too long":               with(`"lost"}]`, `"`+strings.Repeat("x", MaxDocumentBytes)+`"}]`),
@@ -287,6 +288,8 @@ func TestAuthority(t *testing.T) {
 
 func FuzzDocuments(f *testing.F) {
 	f.Add([]byte(lostText))
+	f.Add([]byte(commandText))
+	f.Add([]byte(resultText))
 	f.Add([]byte(`{"payload":"{}","key_id":null,"signature":null}`))
 	f.Add([]byte(`{"session_id":"indexer","generation":2,"executions":[{"generation":1,"boot_id":"\ud800"}],"sources":["nats",3]}`))
 	f.Fuzz(func(t *testing.T, src []byte) {
@@ -316,5 +319,19 @@ func FuzzDocuments(f *testing.F) {
 			}
 		}
 		_, _ = DecodeAuthority(src)
+		if c, err := DecodeCommand("indexer", src); err == nil {
+			stored, err := EncodeCommand(c)
+			if err != nil {
+				t.Fatalf("read and not written: %v", err)
+			}
+			if again, err := DecodeCommand("indexer", stored); err != nil || cmp.Diff(c, again) != "" {
+				t.Fatalf("%v: %s", err, cmp.Diff(c, again))
+			}
+		}
+		if r, err := DecodeResult("indexer", "01J", src); err == nil {
+			if _, err := EncodeResult(r); err != nil {
+				t.Fatalf("read and not written: %v", err)
+			}
+		}
 	})
 }

@@ -54,14 +54,23 @@ const (
 func (d *Delivery) Acknowledge() { d.commands.say(d.state, d.result(wire.FateAcknowledged, "")) }
 
 // Finish writes the one result of the command and gives the one that stands:
-// another receiver may have been first. With an error nothing is known, and the
-// command is delivered again.
+// another receiver may have been first. It goes on trying while the server is
+// away, until ctx ends; with an error nothing is known, and the command is
+// delivered again.
 func (d *Delivery) Finish(ctx context.Context, fate, detail string) (wire.Result, error) {
-	stands, err := d.commands.WriteResult(ctx, d.result(fate, detail))
-	if err == nil {
-		d.commands.say(d.state, stands)
+	r := d.result(fate, detail)
+	for {
+		stands, err := d.commands.WriteResult(ctx, r)
+		if err == nil {
+			d.commands.say(d.state, stands)
+			return stands, nil
+		}
+		again := errors.Is(err, watchdog.ErrUnknown) || errors.Is(err, nats.ErrConnectionClosed)
+		if !again || ctx.Err() != nil {
+			return wire.Result{}, err
+		}
+		pause(ctx, 200*time.Millisecond)
 	}
-	return stands, err
 }
 
 func (d *Delivery) result(fate, detail string) wire.Result {
@@ -342,9 +351,15 @@ func (r *receiver) carry(ctx context.Context, d *Delivery, m message) {
 	stop := r.renew(m)
 	defer stop()
 	c := r.commands
-	if stands, found, err := c.Result(ctx, r.id, d.Command.ID); err == nil && found {
+	stands, found, err := c.Result(ctx, r.id, d.Command.ID)
+	switch {
+	case errors.Is(err, errForeignResult):
+		c.js.log.Warn("a command is not obeyed, for its result could not be told", "session", r.id, "command", d.Command.ID, "error", err)
+		m.settle("+TERM")
+		return
+	case err == nil && found:
 		c.say(d.state, stands) // a receiver before us finished it
-	} else {
+	default:
 		r.answerOrHandle(ctx, d)
 	}
 	stop()

@@ -178,8 +178,15 @@ func (c *Commands) Result(ctx context.Context, id watchdog.ID, commandID string)
 		return wire.Result{}, false, plainly(err)
 	}
 	r, err = wire.DecodeResult(id, commandID, m.Data)
-	return r, err == nil, err
+	if err != nil {
+		return wire.Result{}, false, fmt.Errorf("%w: %w", errForeignResult, err)
+	}
+	return r, true, nil
 }
+
+// errForeignResult says that something else stands where the one result of a
+// command belongs, for good.
+var errForeignResult = errors.New("the place of the result is taken")
 
 // WriteResult writes the one result of a command unless there is one, and gives
 // the one that stands. Without JetStream it is only published.
@@ -204,7 +211,18 @@ func (c *Commands) WriteResult(ctx context.Context, r wire.Result) (wire.Result,
 	if err == nil {
 		return wire.DecodeResult(r.Session, r.Command, payload)
 	}
-	stands, found, readErr := c.Result(ctx, r.Session, r.Command)
+	var (
+		stands  wire.Result
+		found   bool
+		readErr error
+	)
+	overBreaks(ctx, func() error {
+		stands, found, readErr = c.Result(ctx, r.Session, r.Command)
+		return readErr
+	})
+	if errors.Is(readErr, errForeignResult) {
+		return wire.Result{}, readErr
+	}
 	if readErr != nil || !found {
 		return wire.Result{}, fmt.Errorf("%w: the result of command %s was written and not confirmed: %v", watchdog.ErrUnknown, r.Command, plainly(err))
 	}

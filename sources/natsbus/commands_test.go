@@ -331,6 +331,29 @@ func TestForgedCommandDoesNotSettleTheTrueOne(t *testing.T) {
 	}
 }
 
+func TestCommandWhoseResultIsForgedIsNotObeyed(t *testing.T) {
+	t.Parallel()
+	k := serveEmbeddedJetStream(t)
+	c, _ := openCommands(t, natsbus.Options{URLs: []string{k.address}}, natsbus.CommandOptions{TrustLoopback: true, Lease: 200 * time.Millisecond})
+	var d desk
+	d.receive(t, c, "a", onlyStop, obey)
+	first := stopOf("a", "c0")
+	sent(t, c, first, 10*time.Second)
+	result(t, c, first)
+	if !k.put(t, wire.ResultSubject("a", "c1"), []byte("done")) {
+		t.Fatal("nothing can be put there")
+	}
+	sent(t, c, stopOf("a", "c1"), 500*time.Millisecond)
+	last := stopOf("a", "c2")
+	sent(t, c, last, 10*time.Second)
+	result(t, c, last)
+	for _, got := range d.deliveries() {
+		if got.Command.ID == "c1" {
+			t.Error("it was obeyed")
+		}
+	}
+}
+
 func TestCommandsForAUserWhoMayNotAskJetStream(t *testing.T) {
 	t.Parallel()
 	k := serveJetStreamWith(t, sourcetest.RealBinary(t, "nats-server"), `authorization { users = [ { user: admin, password: a }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -121,7 +122,15 @@ func (l *Ledger) WriteOnce(ctx context.Context, r watchdog.Record) (watchdog.Rec
 		return watchdog.Record{}, away(err)
 	}
 	// Either another record stands, or nobody knows: the leader does.
-	stands, found, readErr := l.Record(ctx, r.ID, r.Generation)
+	var (
+		stands  watchdog.Record
+		found   bool
+		readErr error
+	)
+	overBreaks(ctx, func() error {
+		stands, found, readErr = l.Record(ctx, r.ID, r.Generation)
+		return readErr
+	})
 	switch {
 	case errors.Is(readErr, watchdog.ErrForeignRecord) || found:
 		return stands, readErr
@@ -211,11 +220,16 @@ func (l *Ledger) SwapHead(ctx context.Context, h watchdog.Head, rev watchdog.Rev
 		return "", away(err)
 	}
 	// Nobody knows. The leader does if the head is what we wrote.
-	if c, waitErr := l.ready(ctx); waitErr == nil {
-		m, found, readErr := l.head(ctx, c, h.ID)
-		if readErr == nil && found && m.Sequence > at && bytes.Equal(m.Data, payload) {
-			return watchdog.Revision(strconv.FormatUint(m.Sequence, 10)), nil
+	var m stored
+	overBreaks(ctx, func() error {
+		c, err := l.ready(ctx)
+		if err == nil {
+			m, _, err = l.head(ctx, c, h.ID)
 		}
+		return err
+	})
+	if m.Sequence > at && bytes.Equal(m.Data, payload) {
+		return watchdog.Revision(strconv.FormatUint(m.Sequence, 10)), nil
 	}
 	return "", fmt.Errorf("%w: the head of %s was written and not confirmed: %v", watchdog.ErrUnknown, h.ID, plainly(err))
 }
@@ -231,22 +245,31 @@ func away(err error) error {
 	return fmt.Errorf("%w: %w", watchdog.ErrAuthorityAway, plainly(err))
 }
 
-// plainly puts the errors of the connection into words; those that are ours
-// stand for themselves.
+// overBreaks reads what is not known until it is not the connection that fails,
+// or ctx ends.
+func overBreaks(ctx context.Context, read func() error) {
+	for {
+		err := read()
+		if !errors.Is(err, nats.ErrConnectionClosed) || ctx.Err() != nil {
+			return
+		}
+		pause(ctx, 50*time.Millisecond) // the link is about to find out
+	}
+}
+
+// plainly puts the errors of the client library into words.
 func plainly(err error) error {
-	if err == nil {
-		return nil
-	}
-	var (
-		f      *fault
-		denied *deniedError
-	)
-	if errors.As(err, &f) || errors.As(err, &denied) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, errClosed) || errors.Is(err, errNoStream) || errors.Is(err, ErrNoJetStream) || errors.Is(err, watchdog.ErrAuthorityAway) {
-		return err
-	}
 	if errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrConnectionClosed) {
-		return errors.New(reason(err))
+		return &worded{reason(err), err}
 	}
 	return err
 }
+
+// worded is an error with words of our own.
+type worded struct {
+	words string
+	err   error
+}
+
+func (w *worded) Error() string { return w.words }
+func (w *worded) Unwrap() error { return w.err }
