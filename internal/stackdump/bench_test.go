@@ -49,7 +49,7 @@ func BenchmarkGoroutines(b *testing.B) {
 func BenchmarkAnything(b *testing.B) {
 	const size = 16 << 20
 	kinds := map[string]string{
-		"goroutines": goroutines(1000), "zeros": "\x00", "letters": "a", "braces": "{\n", "empty": "\n", "log": "2026-11-30 05:38:59 INFO request 17 (ok) took 3ms\n",
+		"goroutines": goroutines(1000), "zeros": "\x00", "letters": "a", "braces": "{\n", "cycle": "\"a\":\n", "listing": "0x1, 0x2, 0x3\n", "empty": "\n", "log": "2026-11-30 05:38:59 INFO request 17 (ok) took 3ms\n",
 		"euTiny": "TID 1:\n#0 0x0 f\n", "euFrames": "#0 0x0 f\n", "torn": "Thread 0x1234567890 INFO\n", "tornFrame": "  File \"/srv/app INFO request 17 ok\n",
 		"exceptions": "java.lang.Error: x\n\tat a.b(c)\n", "json": `{"header":{"reportVersion":1},"nativeStack":[{},{},{}],`, "quotes": `"` + "\n", "headers": "goroutine 1 [running]:\n", "profile": "goroutine profile: total 1\n1 @ 0x1\n",
 		"escapes": "\x1b[31mred \\u0430\n", "print": "  File \"a\", line 1, in f\n", "ruby": "#<Thread:0x1 run>\n", "proc": "== tid 1 comm=a\n", "gdb": "Thread 1 (LWP 1):\n#0 f () at a.c:1\n",
@@ -64,8 +64,8 @@ func BenchmarkAnything(b *testing.B) {
 		switch name {
 		case "euFrames":
 			text = "TID 1:\n" + text
-		case "quotes":
-			text = "Full thread dump x\n" + text
+		case "quotes", "cycle", "listing":
+			text = "Full thread dump x\nFound one Java-level deadlock:\n_java_thread_list=0x\n" + text
 		}
 		b.Run(name, func(b *testing.B) { measure(b, text) })
 	}

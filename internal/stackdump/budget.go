@@ -9,6 +9,7 @@ const (
 	budgetShare = 3       // half bytes for each byte of the text
 	arenaStep   = 1024    // frames
 	mostFrames  = 4096    // of a thread
+	mostLooks   = 8       // see expect
 	mostStacks  = 20_000  // that are shared between threads
 	mendingBase = 1 << 20 // bytes that mending looks at, beside those of the text
 

@@ -155,7 +155,7 @@ func (p *goText) header(h goHead) {
 	}
 	first := len(p.dump.Threads) == 0
 	if first {
-		p.r.expect(p.dump, "\ngoroutine ")
+		p.r.expect(p.dump, "\ngoroutine ", " [running]:", "\ngoroutine "+h.id+" ")
 	}
 	p.cur = p.r.thread(p.dump)
 	p.ids[h.id] = max(0, len(p.dump.Threads)-1)

@@ -33,6 +33,12 @@ type jvm struct {
 	tail    bool            // JNI references were seen: the dump is whole
 }
 
+// Bounds of what is kept of a dump beside its threads.
+const (
+	mostListed = 100_000 // Java threads that the JVM lists
+	mostCycles = 100     // deadlocks, and threads in one
+)
+
 func startsJava(line string) bool { return strings.HasPrefix(line, "Full thread dump ") }
 
 func newJava(r *reader) parser { return &jvm{r: r} }
@@ -100,7 +106,9 @@ func (p *jvm) section(line string) bool {
 		return true
 	case p.listing && (line[0] == '}' || strings.HasPrefix(line, "0x")):
 		for address := range strings.SplitSeq(strings.Trim(line, "}, "), ", ") {
-			p.listed[strings.TrimRight(address, ",")] = true
+			if len(p.listed) < mostListed {
+				p.listed[strings.TrimRight(address, ",")] = true
+			}
 		}
 		return true
 	case strings.HasPrefix(line, "JNI global ref"):
@@ -108,15 +116,18 @@ func (p *jvm) section(line string) bool {
 		return true
 	case strings.HasPrefix(line, "Found one Java-level deadlock"):
 		p.after, p.cycle, p.cur = true, true, nil
-		p.dump.Deadlocks = append(p.dump.Deadlocks, nil)
+		if len(p.dump.Deadlocks) < mostCycles {
+			p.dump.Deadlocks = append(p.dump.Deadlocks, nil)
+		}
 		return true
 	case strings.HasPrefix(line, "Found "), line == "Heap":
 		p.after, p.cur = true, nil
 		return true
 	case p.after && line[0] == '"':
 		if name, ok := strings.CutSuffix(line[1:], `":`); ok && p.cycle && len(p.dump.Deadlocks) > 0 {
-			n := len(p.dump.Deadlocks) - 1
-			p.dump.Deadlocks[n] = append(p.dump.Deadlocks[n], clean(name))
+			if d := &p.dump.Deadlocks[len(p.dump.Deadlocks)-1]; len(*d) < mostCycles {
+				*d = append(*d, clean(name))
+			}
 		}
 		return true
 	}
@@ -174,7 +185,7 @@ func (p *jvm) add(name, rest string) {
 	}
 	if strings.HasPrefix(rest, " #") {
 		p.java[len(p.dump.Threads)-1] = true
-		t.Torn = len(p.listed) > 0 && !p.listed[t.ID]
+		t.Torn = len(p.listed) > 0 && len(p.listed) < mostListed && !p.listed[t.ID]
 	}
 	if t.Torn {
 		t.Count = 0

@@ -68,12 +68,15 @@ type reader struct {
 	taken  bool // the line before belonged to a dump
 	recent []recentLine
 
-	budget budget
-	full   bool    // it is used up
-	spare  Thread  // one that is not kept
-	arena  []Frame // frames of the current thread end it
-	seed   maphash.Seed
-	stacks map[uint64][]Frame // that were seen, by their hash
+	budget   budget
+	full     bool    // it is used up
+	room     int     // what was spent for the threads of the current dump
+	reserved int     // for so many of them at once
+	looks    int     // for how many threads a dump has; see expect
+	spare    Thread  // one that is not kept
+	arena    []Frame // frames of the current thread end it
+	seed     maphash.Seed
+	stacks   map[uint64][]Frame // that were seen, by their hash
 
 	logs    []string // how log lines begin; nil: not looked yet
 	mending int      // bytes that mending may still look at
@@ -256,19 +259,33 @@ func (r *reader) keep(d *Dump) {
 		return
 	}
 	r.share(&d.Threads[len(d.Threads)-1])
+	if cap(d.Threads) > len(d.Threads) { // the room to grow is given back
+		d.Threads = append(make([]Thread, 0, len(d.Threads)), d.Threads...)
+	}
+	r.budget += budget(r.room - len(d.Threads)*threadSize)
+	r.room, r.reserved = 0, 0
 	if r.spend(dumpCost) {
 		r.file.Dumps = append(r.file.Dumps, *d)
 	}
 }
 
-// expect makes room for all threads that begin with mark in the rest of the text,
-// so that a dump of very many does not move them about as it grows.
-func (r *reader) expect(d *Dump, mark string) {
-	if n := 1 + strings.Count(r.text[r.at:], mark); n > 100 && len(d.Threads) == 0 {
-		if n = min(n, int(r.budget)/threadSize); n > 0 {
-			r.budget -= budget(n * threadSize)
-			d.Threads = make([]Thread, 0, n)
-		}
+// expect makes room for all threads that begin with mark, before the next dump
+// begins as until says, so that very many are not moved about as they grow. Of a
+// text with many dumps only the first ones are worth the look.
+func (r *reader) expect(d *Dump, mark string, until ...string) {
+	if r.looks == mostLooks {
+		return
+	}
+	r.looks++
+	rest := r.text[r.at:]
+	for _, end := range until {
+		rest, _, _ = strings.Cut(rest, end)
+	}
+	n := min(1+strings.Count(rest, mark), int(r.budget)/threadSize)
+	if n > 100 && r.spend(n*threadSize) {
+		r.room += n * threadSize
+		r.reserved = n
+		d.Threads = make([]Thread, 0, n)
 	}
 }
 
@@ -279,10 +296,13 @@ func (r *reader) thread(d *Dump) *Thread {
 		r.share(&d.Threads[n-1])
 	}
 	fresh := Thread{CPU: Unknown, Elapsed: Unknown, Switches: Unknown, Count: 1}
-	if len(d.Threads) == cap(d.Threads) && !r.spend(threadCost) {
-		d.Cut = max(d.Cut, CutThreads)
-		r.spare = fresh
-		return &r.spare
+	if len(d.Threads) >= r.reserved {
+		if !r.spend(threadCost) {
+			d.Cut = max(d.Cut, CutThreads)
+			r.spare = fresh
+			return &r.spare
+		}
+		r.room += threadCost
 	}
 	d.Threads = append(d.Threads, fresh)
 	return &d.Threads[len(d.Threads)-1]

@@ -224,7 +224,7 @@ func (p *rubyBug) take(line string) bool {
 	case strings.HasPrefix(line, "For details: "):
 		p.inside = false
 	case strings.HasPrefix(line, "c:"):
-		if _, name, ok := strings.Cut(line, " CFUNC  :"); ok {
+		if _, name, ok := strings.Cut(line, " CFUNC  :"); ok && len(p.native) < mostFrames {
 			p.native[strings.TrimSpace(name)] = true
 		}
 	case p.ruby:

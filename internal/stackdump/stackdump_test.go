@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -121,4 +122,22 @@ func userGroups(f *File) int {
 		}
 	}
 	return n
+}
+
+// TestLongCaptures reads many dumps of many goroutines: none may be lost to the
+// bounds that hostile texts meet.
+func TestLongCaptures(t *testing.T) {
+	for _, c := range []struct{ dumps, threads int }{{100, 500}, {1, 60_000}} {
+		f := Parse(strings.Repeat(goroutines(c.threads), c.dumps))
+		if len(f.Dumps) != c.dumps || f.Threads() != c.dumps*c.threads || f.Cut != Whole {
+			t.Errorf("%d dumps of %d goroutines: got %d of %d in all, cut %q", c.dumps, c.threads, len(f.Dumps), f.Threads(), f.Cut)
+		}
+	}
+	for _, file := range []string{"java17-jstack-l-deadlock.txt", "py311-usr1-asyncio-sleep.txt", "c-eu-stack.txt", "c-proc-task.txt", "c-gdb-thread-apply-all-bt.txt"} {
+		one := Parse(read(t, file))
+		f := Parse(strings.Repeat(read(t, file), 200))
+		if len(f.Dumps) != 200 || f.Threads() != 200*one.Threads() || f.Cut != Whole {
+			t.Errorf("200 times %s: %d dumps of %d threads, cut %q", file, len(f.Dumps), f.Threads(), f.Cut)
+		}
+	}
 }
