@@ -21,11 +21,12 @@ const drainPatience = 2 * time.Second
 
 // command is what is started.
 type command struct {
-	argv []string
-	dir  string
-	env  []string
-	pty  bool
-	mark string // in env: finds what left the group
+	argv  []string
+	dir   string
+	env   []string
+	pty   bool
+	mark  string  // in env: finds what left the group
+	group *cgroup // nil: none could be made
 }
 
 // child is one run of a command: the leader of a session and a process group of
@@ -35,6 +36,7 @@ type child struct {
 	pid   int
 	start uint64 // clock ticks since boot; 0 not known
 	mark  string
+	group *cgroup
 	table *processTable
 
 	mu     sync.Mutex // signals are sent under it, and only before the reap
@@ -57,10 +59,23 @@ func startChild(s *spawner, table *processTable, c command, out func(stream Stre
 	if len(c.argv) == 0 || c.argv[0] == "" {
 		return nil, errEmptyCommand
 	}
+	ch, err := c.start(s, table, out)
+	if err != nil && c.group != nil {
+		// The kernel may refuse the group for many reasons; the child is worth
+		// more than it.
+		c.group.close()
+		c.group = nil
+		ch, err = c.start(s, table, out)
+	}
+	return ch, err
+}
+
+func (c command) start(s *spawner, table *processTable, out func(stream Stream, chunk []byte)) (*child, error) {
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
 	cmd.Dir, cmd.Env = c.dir, c.env
 	cmd.SysProcAttr = ownSession()
-	ch := &child{cmd: cmd, mark: c.mark, table: table, asked: make(chan struct{}, 1), abandon: make(chan struct{})}
+	c.group.start(cmd.SysProcAttr)
+	ch := &child{cmd: cmd, mark: c.mark, group: c.group, table: table, asked: make(chan struct{}, 1), abandon: make(chan struct{})}
 	streams, theirs, err := ch.open(c.pty)
 	if err != nil {
 		return nil, err
@@ -160,7 +175,7 @@ func (c *child) terminate() {
 	c.term = true
 	c.mu.Unlock()
 	c.wake()
-	c.table.members(c.pid, c.mark) // while ancestry still tells what is ours
+	_, _ = c.members() // while ancestry still tells what is ours
 	c.signalGroup(syscall.SIGTERM)
 }
 
@@ -171,8 +186,9 @@ func (c *child) destroy() {
 	c.kill = true
 	c.mu.Unlock()
 	c.wake()
-	rest, _ := c.table.members(c.pid, c.mark)
+	rest, _ := c.members()
 	c.signalGroup(syscall.SIGKILL)
+	c.group.kill()
 	for _, m := range rest {
 		if m.pid != c.pid {
 			c.table.signal(m, syscall.SIGKILL)
@@ -228,6 +244,7 @@ func (c *child) watch(exited func(watchdog.Exit)) (survivors []int) {
 	}
 	c.closePipes()
 	<-done
+	c.group.close()
 	return survivors
 }
 
@@ -241,7 +258,7 @@ const (
 func (c *child) awaitEmpty() []int {
 	termed := map[member]bool{}
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
-		rest, sure := c.table.members(c.pid, c.mark)
+		rest, sure := c.members()
 		if len(rest) == 0 && sure {
 			return nil
 		}
@@ -272,6 +289,13 @@ func (c *child) awaitEmpty() []int {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// members are the live processes of the run.
+func (c *child) members() (live []member, sure bool) {
+	grouped := c.group.pids()
+	live, sure = c.table.members(c.pid, c.mark, grouped)
+	return live, sure && len(grouped) == 0
 }
 
 // reap takes the exit status of the leader; its number may then be given again.

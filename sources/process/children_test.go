@@ -45,6 +45,9 @@ func openFiles(t *testing.T) int {
 	return len(names)
 }
 
+// withoutCgroups leaves us the walk through the processes alone.
+func withoutCgroups(o *Options) { o.cgroups = &cgroups{dir: "/nonexistent"} }
+
 func TestWhatLeftTheGroupIsFoundAndEnded(t *testing.T) {
 	sourcetest.RealBinary(t, "setsid")
 	for _, c := range []struct{ name, script string }{
@@ -58,7 +61,7 @@ func TestWhatLeftTheGroupIsFoundAndEnded(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pid")
 			session := shell("a", strings.ReplaceAll(c.script, "PID", file))
 			session.StopGrace = 500 * time.Millisecond
-			s, stop := superviseUntil(t, w, nil, session)
+			s, stop := superviseUntil(t, w, withoutCgroups, session)
 			pid := pidIn(t, file)
 			eventually(t, "all of it is measured", func() bool { st, _ := s.Session("a"); return st.Processes >= 2 && st.RSS > 0 })
 			st, err := s.Stop(within(t), Target{ID: "a"})
@@ -81,7 +84,7 @@ func TestWhatLeftTheGroupIsFoundAndEnded(t *testing.T) {
 // reaped beside them.
 func TestNoExitOfOthersIsTaken(t *testing.T) {
 	w := new(witness)
-	supervise(t, w, func(o *Options) { o.sample = 5 * time.Millisecond },
+	supervise(t, w, func(o *Options) { withoutCgroups(o); o.sample = 5 * time.Millisecond },
 		shell("a", "while :; do (setsid sleep 0.01 &); sleep 0.02; done"))
 	for i := range 40 {
 		cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("exit %d", i))
@@ -368,6 +371,7 @@ func TestCrashCyclesLeaveNothing(t *testing.T) {
 		sessions = append(sessions, c)
 	}
 	s, stop := superviseUntil(t, w, func(o *Options) {
+		withoutCgroups(o)
 		o.Guard.Burst, o.Guard.BackoffMin, o.Guard.BackoffMax = n, time.Millisecond, time.Millisecond
 		o.Guard.Fleet.PerHour, o.Guard.Fleet.Hold = 1_000_000, time.Millisecond
 	}, sessions...)

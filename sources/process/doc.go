@@ -24,10 +24,13 @@
 // Each child leads a session and a process group of its own. Its leader is not
 // reaped before its group is empty, so that the number of the group can never
 // mean another one when it is signalled. What leaves the group (setsid) is
-// found by ancestry and by the mark in its environment, is ended with the
-// group, and is reported if it survives. On Linux orphans become our children,
-// and are reaped one by one, never by a wait for any child: that would steal
-// the exits that other packages wait for.
+// found by ancestry and by the mark in its environment (SESSIONWATCH_RUN), is
+// ended with the group, and is reported if it survives. Where the kernel's
+// unified hierarchy of cgroups is ours to write, each run also lives in one of
+// its own, which nothing can leave. On Linux orphans become our children, and
+// are reaped one by one, never by a wait for any child: that would steal the
+// exits that other packages wait for. For the same reason nothing else in the
+// process may start children in sessions of their own and leave them unreaped.
 //
 // Children die with the thread that started them, so one locked thread starts
 // all of them. What a killed supervisor leaves behind is found at the next

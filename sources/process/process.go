@@ -66,8 +66,9 @@ type Options struct {
 	// 100 bytes.
 	RuntimeDir string
 
-	random func() float64 // tests
-	sample time.Duration  // tests; 0: 5 s
+	random  func() float64 // tests
+	sample  time.Duration  // tests; 0: 5 s
+	cgroups *cgroups       // tests; nil: those that can be had
 }
 
 // Errors of orders. They are sentences for people.
@@ -97,8 +98,9 @@ type Supervisor struct {
 	byID    map[watchdog.ID]*unit
 	spawner *spawner
 	table   *processTable
-	boot    string // of the machine
-	dir     string // of the notify sockets
+	groups  *cgroups // nil: none can be made here
+	boot    string   // of the machine
+	dir     string   // of the notify sockets
 	ownsDir bool
 
 	fleetMu sync.Mutex
@@ -222,6 +224,10 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	}
 	defer s.closeDir()
 	s.spawner, s.table = newSpawner(), newProcessTable()
+	if s.groups = s.opts.cgroups; s.groups == nil {
+		s.groups = openCgroups()
+	}
+	defer s.groups.close()
 	defer s.table.close()
 	defer s.spawner.close()
 	s.restore(state)
@@ -303,7 +309,7 @@ func (s *Supervisor) measure() {
 	var runs []run
 	for _, u := range s.units {
 		if c := u.child.Load(); c != nil {
-			runs = append(runs, run{c.pid, c.mark})
+			runs = append(runs, run{c.pid, c.mark, c.group.pids()})
 		}
 	}
 	used := s.table.sample(runs) // also without any: it reaps what ended late

@@ -82,7 +82,7 @@ func (u *unit) keep() {
 	if m.phase == phaseRunning || m.phase == phaseEnding {
 		st.Run = &RunState{BootID: u.bootID}
 		if c := u.child.Load(); c != nil {
-			st.Run.PID, st.Run.Start = c.pid, c.start
+			st.Run.PID, st.Run.Start, st.Run.Group = c.pid, c.start, c.group.path()
 		}
 	}
 	u.saved.Store(st)
@@ -106,15 +106,18 @@ func (s *Supervisor) clear(ctx context.Context, id watchdog.ID, k *keeper, left 
 // endLeftovers ends them and tells how many there were.
 func (s *Supervisor) endLeftovers(ctx context.Context, left RunState, grace time.Duration) int {
 	found := map[member]bool{}
+	group := leftGroup(left.Group)
+	defer group.close()
 	begun := time.Now()
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
-		rest := s.table.leftovers(left.PID, left.Start, left.BootID)
+		rest := s.table.leftovers(left.PID, left.Start, left.BootID, group.pids())
 		if len(rest) == 0 {
 			return len(found)
 		}
 		sig := syscall.SIGTERM
 		if time.Since(begun) > grace {
 			sig = syscall.SIGKILL
+			group.kill()
 		}
 		for _, m := range rest {
 			if !found[m] || sig == syscall.SIGKILL {

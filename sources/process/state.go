@@ -39,6 +39,7 @@ type RunState struct {
 	BootID string // of the execution; its mark in the environment of its processes
 	PID    int    // 0: it was about to be started
 	Start  uint64 // of the leader, as the kernel counts it
+	Group  string // its cgroup; empty none
 }
 
 // Store keeps the state of one supervisor. Calls do not overlap.

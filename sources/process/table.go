@@ -87,9 +87,10 @@ func (t *processTable) disown(root int) {
 	delete(t.runs, root)
 }
 
-// members gives the live processes of a run, its leader among them if it lives.
-// sure is false if there are others that cannot be told yet.
-func (t *processTable) members(root int, mark string) (out []member, sure bool) {
+// members gives the live processes of a run, its leader among them if it lives;
+// those in grouped are known to belong to it. sure is false if there are others
+// that cannot be told yet.
+func (t *processTable) members(root int, mark string, grouped []int) (out []member, sure bool) {
 	asked := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +99,7 @@ func (t *processTable) members(root int, mark string) (out []member, sure bool) 
 		return nil, true
 	}
 	t.unsure = false
-	for _, p := range t.runOf(root, mark, all) {
+	for _, p := range t.runOf(root, mark, all, grouped) {
 		if !p.ended() {
 			out = append(out, member{p.pid, p.start})
 		}
@@ -124,7 +125,7 @@ func (t *processTable) look(asked time.Time) ([]processStat, error) {
 }
 
 // runOf gives what belongs to a run out of all processes, and remembers it.
-func (t *processTable) runOf(root int, mark string, all []processStat) []processStat {
+func (t *processTable) runOf(root int, mark string, all []processStat, grouped []int) []processStat {
 	known := t.runs[root]
 	children := map[int][]processStat{}
 	var queue []processStat
@@ -132,7 +133,7 @@ func (t *processTable) runOf(root int, mark string, all []processStat) []process
 		children[p.parent] = append(children[p.parent], p)
 		switch {
 		case p.pid == t.self:
-		case p.pid == root, p.group == root, p.session == root, known[member{p.pid, p.start}], t.marked(p, mark):
+		case p.pid == root, p.group == root, p.session == root, known[member{p.pid, p.start}], slices.Contains(grouped, p.pid), t.marked(p, mark):
 			queue = append(queue, p)
 		}
 	}
@@ -280,8 +281,9 @@ type usageOf struct {
 
 // run names a run to a sample.
 type run struct {
-	root int
-	mark string
+	root    int
+	mark    string
+	grouped []int
 }
 
 // sample looks at all runs at once, and remembers what belongs to each.
@@ -304,7 +306,7 @@ func (t *processTable) sample(runs []run) map[int]usageOf {
 		}
 		var u usageOf
 		var ticks uint64
-		for _, p := range t.runOf(r.root, r.mark, all) {
+		for _, p := range t.runOf(r.root, r.mark, all, r.grouped) {
 			if p.ended() {
 				continue
 			}
@@ -326,7 +328,7 @@ func (t *processTable) sample(runs []run) map[int]usageOf {
 // leftovers gives what is left of a run of a supervisor that was killed: its
 // leader, if number and start are its own, what is still in its session, and
 // what carries its mark.
-func (t *processTable) leftovers(root int, start uint64, mark string) []member {
+func (t *processTable) leftovers(root int, start uint64, mark string, grouped []int) []member {
 	all, err := listProcesses()
 	if err != nil {
 		return nil
@@ -341,7 +343,7 @@ func (t *processTable) leftovers(root int, start uint64, mark string) []member {
 		its, err := markOf(p.pid)
 		inSession := !reused && root > 1 && (p.session == root || p.group == root)
 		switch {
-		case p.pid == root && p.start == start,
+		case p.pid == root && p.start == start, slices.Contains(grouped, p.pid),
 			err == nil && mark != "" && its == mark,
 			inSession && (err != nil || its == ""):
 			out = append(out, member{p.pid, p.start})

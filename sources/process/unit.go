@@ -440,7 +440,7 @@ func (u *unit) spawn(now time.Duration) {
 		g.url, g.token = o.HeartbeatURL, o.HeartbeatToken(u.id, u.generation)
 	}
 	c, err := startChild(u.sup.spawner, u.sup.table, command{argv: u.conf.Command, dir: u.conf.Dir,
-		env: environment(os.Environ(), u.conf.Env, g), pty: u.conf.PTY, mark: u.bootID}, u.read)
+		env: environment(os.Environ(), u.conf.Env, g), pty: u.conf.PTY, mark: u.bootID, group: u.sup.groups.group(u.bootID)}, u.read)
 	if err != nil {
 		u.sup.log.Error("a session cannot be started", "session", u.id, "error", err)
 		u.machine.spawnFailed(now, err.Error())
