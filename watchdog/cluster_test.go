@@ -81,12 +81,14 @@ func (m *sharedMark) CreateAuthority(_ context.Context, a Authority) (Authority,
 // would: by their ids.
 type transcripts struct {
 	entries map[memoryKey]map[string]string
+	changed map[memoryKey]bool
 }
 
 func (p *transcripts) ProjectionName() string { return "transcripts" }
 
 func (p *transcripts) Project(_ context.Context, r Record) error {
 	key := memoryKey{r.ID, r.Generation}
+	p.changed[key] = true
 	if p.entries[key] == nil {
 		p.entries[key] = map[string]string{}
 	}
@@ -105,7 +107,7 @@ func newCluster(t testing.TB, p Policy, nodes int, without guards) *cluster {
 	c := &cluster{t: t, policy: p, without: without, root: NewMemoryLedger("one", nil),
 		now:   Instant{Mono: time.Minute, Boot: time.Minute, Wall: 1_800_000_000e9},
 		mark:  &sharedMark{name: "NATS"},
-		shown: &transcripts{entries: map[memoryKey]map[string]string{}}}
+		shown: &transcripts{entries: map[memoryKey]map[string]string{}, changed: map[memoryKey]bool{}}}
 	for i := range nodes {
 		n := &sweeperNode{c: c, name: fmt.Sprint("sweeper-", i), ledger: c.root, crash: settleSteps}
 		c.nodes = append(c.nodes, n)
@@ -360,6 +362,9 @@ type storm struct {
 	calm    bool
 	records map[memoryKey]Record // as first seen
 	depth   int
+	fell    []*proc // by the last host that went, if all were well
+	fellAt  time.Duration
+	checked uint64 // sequence of the store up to which records were held against the truth
 }
 
 // stormPolicy is quick, so that a seed takes little time.
@@ -574,17 +579,14 @@ func (s *storm) trouble() {
 			n.stopped = s.now.Mono + time.Duration(s.rng.IntN(20))*time.Second
 		case n.up && r == 2:
 			n.tell(BrakeReleased{By: "ops", Reason: "drill", At: n.instant().Mono})
+			s.fell = nil
 		}
 	}
 	if s.rng.IntN(300) == 0 || !s.linked && s.rng.IntN(40) == 0 {
 		s.link(!s.linked)
 	}
-	if s.rng.IntN(500) == 0 { // a host goes
-		for _, a := range s.agents[:5] {
-			if p := a.last(); p.died == never && !s.settledWhilePaused(p) {
-				p.died, a.again = s.now.Mono, s.now.Mono+10*time.Second
-			}
-		}
+	if s.rng.IntN(500) == 0 {
+		s.hostGoes()
 	}
 	if s.rng.IntN(200) == 0 {
 		s.mark.away = !s.mark.away
@@ -603,6 +605,37 @@ func (s *storm) link(up bool) {
 	for _, n := range s.nodes {
 		n.tellLink(up)
 	}
+}
+
+// hostGoes kills five at once. If all of them were well until then, that is a
+// correlated silence for every sweeper that heard them.
+func (s *storm) hostGoes() {
+	s.fell, s.fellAt = nil, s.now.Mono
+	all := true
+	for _, a := range s.agents[:5] {
+		p := a.last()
+		all = all && p.died == never && p.paused < s.now.Mono && !s.settledWhilePaused(p)
+		s.fell = append(s.fell, p)
+		if p.died == never {
+			p.died, a.again = s.now.Mono, s.now.Mono+10*time.Second
+		}
+	}
+	if !all {
+		s.fell = nil
+	}
+}
+
+// checkHeld: who fell with others is not settled before the hold is over.
+func (s *storm) checkHeld(key memoryKey, r *Record, p *proc) error {
+	if r.Reason == reasonSuperseded || r.Outcome != OutcomeLost || !slices.Contains(s.fell, p) || s.now.Mono >= s.fellAt+s.policy.BrakeHold {
+		return nil
+	}
+	for _, other := range s.fell {
+		if s.fellAt-other.heard[r.Writer] > 2500*time.Millisecond {
+			return nil // it had not heard of all of them
+		}
+	}
+	return fmt.Errorf("%v settled by %s %v after five fell at once", key, r.Writer, s.now.Mono-s.fellAt)
 }
 
 // expire is an operator's order, by whichever node he looks at.
@@ -654,6 +687,10 @@ func (s *storm) procOf(id ID, g Generation) *proc {
 
 // checkRecords holds every new record against the truth.
 func (s *storm) checkRecords() error {
+	if len(s.root.store.records) == len(s.records) && s.root.store.sequence == s.checked {
+		return s.checkAuthority()
+	}
+	s.checked = s.root.store.sequence
 	for key, r := range s.root.store.records {
 		have, seen := s.records[key]
 		if seen {
@@ -667,6 +704,10 @@ func (s *storm) checkRecords() error {
 			return err
 		}
 	}
+	return s.checkAuthority()
+}
+
+func (s *storm) checkAuthority() error {
 	if other := s.nodes[1].ledger.store; other != s.root.store && len(other.records) > 0 {
 		return fmt.Errorf("authority: %d records stand in a store that the cluster did not name", len(other.records))
 	}
@@ -684,6 +725,7 @@ func (s *storm) checkRecord(key memoryKey, r *Record) error {
 			return fmt.Errorf("settled %v by %s, but %s never said so", r.Outcome, r.Writer, p.boot)
 		}
 	case p.overtook || p.died != never:
+		return s.checkHeld(key, r, p)
 	case r.Reason == reasonSuperseded:
 		return fmt.Errorf("%v settled as superseded by %s, but %s lives and is the newest", key, r.Writer, p.boot)
 	case p.paused > p.heard[r.Writer] && s.now.Mono-p.heard[r.Writer] >= s.policy.LostAfter:
@@ -699,7 +741,9 @@ func (s *storm) check() error {
 	if err := s.checkRecords(); err != nil {
 		return err
 	}
-	for key, entries := range s.shown.entries {
+	for key := range s.shown.changed {
+		delete(s.shown.changed, key)
+		entries := s.shown.entries[key]
 		r, ok := s.root.store.records[key]
 		want := r.Entries()
 		if !ok || len(entries) != len(want) {
@@ -760,6 +804,7 @@ func (s *storm) finish() error {
 			return err
 		}
 		if i%40 == 20 {
+			s.fell = nil
 			for _, n := range s.nodes {
 				n.tell(BrakeReleased{By: "ops", At: n.instant().Mono})
 			}
@@ -778,7 +823,7 @@ func (s *storm) finish() error {
 				return fmt.Errorf("head of %s: ended %v, record %v", a.id, h.Ended, ended)
 			}
 		}
-		if p := a.last(); p.died == never {
+		if p := a.last(); p.died == never && !s.settledWhilePaused(p) {
 			if g := s.nodes[0].detail(a.id); g.Verdict != Running && g.Verdict != Quiet || g.Generation == 0 {
 				return fmt.Errorf("%s lives and is shown as %v, number %d: %s", a.id, g.Verdict, g.Generation, g.Why)
 			}
