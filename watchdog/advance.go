@@ -33,6 +33,9 @@ func (t *Tracker) apply(ev Event) {
 	case RoundTrip:
 		s := t.configure(e.Source)
 		if e.At > s.lastTrip {
+			if s.lastTrip >= 0 {
+				s.tripGap = e.At - s.lastTrip
+			}
 			s.lastTrip = e.At
 			s.link.RTT, s.link.Keys = e.At-e.Sent, e.Keys
 		}

@@ -88,8 +88,11 @@ type View struct {
 	Blindness func(SourceSet) *Blindness
 	StoreAt   [sourceCount]time.Duration // last reconnect, restart or change of topology; never
 	Heard     [sourceCount]time.Duration // up to when each source is proven to have told us all; never
-	Score     int                        // self-health; deadlines x (1 + Score)
-	Sweeper   string                     // who settles; empty nobody
+	// PollGap is between the last two polls of a source that is polled: what a
+	// poll brought may be that much older than it looks.
+	PollGap time.Duration
+	Score   int    // self-health; deadlines x (1 + Score)
+	Sweeper string // who settles; empty nobody
 
 	LedgerReady  bool   // ends can be written
 	LedgerReason string // why not, and what it would need

@@ -281,3 +281,36 @@ func TestSilenceOutlivesALaterOutage(t *testing.T) {
 		t.Errorf("silent since %v, was since %v", r.at.Mono-d.For, since)
 	}
 }
+
+// A producer on both buses that dies is silent, and not disputed before: the copy
+// that a poll brings is as old as the poll before it allows.
+func TestACopyFromAPollContradictsNobody(t *testing.T) {
+	for _, shift := range []time.Duration{0, 300 * time.Millisecond, 1500 * time.Millisecond} {
+		r := newRig(t, Policy{}, SourceNATS, SourceRedis)
+		r.up[SourceRedis] = false // asked every two seconds alone
+		r.run(shift, nil)
+		seen := map[Verdict]bool{}
+		polled := int64(-1)
+		for step := range int64(160) { // of 100 ms; it beats each second and dies after 80
+			uptime := min(step, 80) / 10
+			say := func(source Source) {
+				r.send(beat("s", uptime, func(b *Beat) { b.Interval, b.Source = time.Second, source }))
+			}
+			if step%10 == 0 && step <= 80 {
+				say(SourceNATS)
+			}
+			if (step+int64(shift/(100*time.Millisecond)))%20 == 0 {
+				if uptime != polled {
+					say(SourceRedis)
+					polled = uptime
+				}
+				r.trip(SourceRedis)
+			}
+			r.run(100*time.Millisecond, nil)
+			seen[r.detail("s").Verdict] = true
+		}
+		if seen[Disputed] || !seen[Silent] {
+			t.Errorf("shift %v: %v", shift, seen)
+		}
+	}
+}

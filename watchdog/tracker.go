@@ -152,6 +152,7 @@ func (t *Tracker) view() View {
 	if !t.guarded(guardSight) {
 		v.Blindness = nil
 	}
+	v.PollGap = t.sights[SourceRedis].tripGap
 	for i := range t.sights {
 		v.Heard[i] = t.sights[i].heard
 		v.StoreAt[i] = t.sights[i].storeAt
