@@ -20,10 +20,6 @@ import (
 type LedgerOptions struct {
 	// Seal signs what is written and says what is believed.
 	Seal wire.Seal
-	// Expect is the authority that another bus names; zero if none does. With a
-	// name, or with one of its own in the bucket SW_META, a stream that is not
-	// there has vanished and is never made anew.
-	Expect watchdog.Authority
 	// Replicas of what is created; 0 is 1. 3 or 5 survive the loss of a server
 	// of a cluster.
 	Replicas int
@@ -45,6 +41,7 @@ type Ledger struct {
 
 	// busy is held by who checks; it guards what follows.
 	busy    chan struct{}
+	expect  watchdog.Authority
 	checked *conn // the connection on which the last check passed
 	probed  *conn // the connection on which the self-test passed
 	known   ledgerState
@@ -65,10 +62,7 @@ func OpenLedger(o Options, lo LedgerOptions, clock watchdog.Clock, log *slog.Log
 		return nil, err
 	}
 	l := &Ledger{js: js, options: lo, busy: make(chan struct{}, 1), telling: make(chan struct{}, 1)}
-	if lo.Expect.Name == watchdog.AuthorityJetStream {
-		l.known.Identity = lo.Expect.Identity
-	}
-	l.status.Store(&ledgerStatus{identity: l.known.Identity})
+	l.status.Store(&ledgerStatus{})
 	return l, nil
 }
 
@@ -81,6 +75,15 @@ func (l *Ledger) Close() { l.js.close() }
 
 // Link is what there is to tell of the ledger's connection.
 func (l *Ledger) Link() watchdog.LinkChanged { return *l.js.link.latest.Load() }
+
+// Expect says which authority another bus names, before the first Check. With a
+// name there, or one of its own in the bucket SW_META, a stream that is not there
+// has vanished and is never made anew.
+func (l *Ledger) Expect(a watchdog.Authority) {
+	l.busy <- struct{}{}
+	defer func() { <-l.busy }()
+	l.expect = a
+}
 
 // Authority is jetstream, with an identity once a Check has passed.
 func (l *Ledger) Authority() watchdog.Authority {

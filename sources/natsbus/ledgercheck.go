@@ -97,7 +97,7 @@ func (l *Ledger) check(ctx context.Context, c *conn) error {
 
 // inspect compares what is there with what must be.
 func (l *Ledger) inspect(ctx context.Context, c *conn) error {
-	if e := l.options.Expect; e.Name != "" && e.Name != watchdog.AuthorityJetStream {
+	if e := l.expect; e.Name != "" && e.Name != watchdog.AuthorityJetStream {
 		return fmt.Errorf("the cluster's authority is %s, not jetstream; set ledger: auto", e)
 	}
 	named, found, err := l.marker(ctx, c)
@@ -135,7 +135,7 @@ func (l *Ledger) inspect(ctx context.Context, c *conn) error {
 
 // mayCreate says why SW_TERMINAL, which is not there, must not be created.
 func (l *Ledger) mayCreate(ctx context.Context, c *conn, named bool) error {
-	if named || l.known.Identity != "" || l.options.Expect != (watchdog.Authority{}) {
+	if named || l.known.Identity != "" || l.expect != (watchdog.Authority{}) {
 		return vanished(wire.TerminalStream)
 	}
 	if l.js.plan.ReadOnly {
@@ -212,7 +212,7 @@ func (l *Ledger) compare(ctx context.Context, c *conn, named string, terminal, h
 	if err != nil {
 		return err
 	}
-	for _, before := range []ledgerState{l.known, written} {
+	for _, before := range []ledgerState{{Identity: l.expect.Identity}, l.known, written} {
 		if err := now.follows(before); err != nil {
 			return err
 		}

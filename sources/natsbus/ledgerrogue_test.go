@@ -240,12 +240,38 @@ func TestAuthorityNamedElsewhereIsNotMadeAnew(t *testing.T) {
 		"authority is redis":       {Name: "redis", Identity: "x"},
 	} {
 		k := serveEmbeddedJetStream(t)
-		l, _ := openLedger(t, natsbus.Options{URLs: []string{k.address}}, natsbus.LedgerOptions{Expect: expect})
+		l, _ := openLedger(t, natsbus.Options{URLs: []string{k.address}}, natsbus.LedgerOptions{})
+		l.Expect(expect)
 		refused(t, l, name)
 		_, js := k.admin(t)
 		if _, err := js.Stream(t.Context(), "SW_TERMINAL"); err == nil {
 			t.Error("it was made anew")
 		}
+	}
+}
+
+func TestLedgerOfAnotherIdentityIsRefused(t *testing.T) {
+	t.Parallel()
+	k := serveEmbeddedJetStream(t)
+	l, _ := openLedger(t, natsbus.Options{URLs: []string{k.address}}, natsbus.LedgerOptions{})
+	checked(t, l)
+	l.Expect(l.Authority())
+	checked(t, l)
+	l.Expect(watchdog.Authority{Name: "jetstream", Identity: "2026-11-30T03:12:44Z"})
+	refused(t, l, "the one that was used at 2026-11-30T03:12:44Z", "made anew")
+}
+
+func TestDurabilityIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	ours, _ := openLedger(t, natsbus.Options{URLs: []string{serveEmbeddedJetStream(t).address}}, natsbus.LedgerOptions{})
+	checked(t, ours)
+	if w := ours.Warning(); w != "" {
+		t.Errorf("our own server syncs always, and the warning is %q", w)
+	}
+	real, _ := openLedger(t, natsbus.Options{URLs: []string{serveRealJetStream(t, sourcetest.RealBinary(t, "nats-server")).address}}, natsbus.LedgerOptions{})
+	checked(t, real)
+	if w := real.Warning(); !strings.Contains(w, "sync_interval: always") {
+		t.Errorf("the warning of a server of which nothing is known is %q", w)
 	}
 }
 
