@@ -394,6 +394,10 @@ func TestPermissions(t *testing.T) {
 		if n := len(sourcetest.EventsOf[watchdog.TerminalSeen](rec, 0)); n != 1 {
 			t.Errorf("%s is told %d ends", user, n)
 		}
+		checked(t, l)
+		if a, found, err := l.ReadAuthority(t.Context()); !found || a != sweeper.Authority() || err != nil {
+			t.Errorf("%s reads the authority %+v, %v, %v", user, a, found, err)
+		}
 	}
 	agent, _ := openLedger(t, as("agent"), natsbus.LedgerOptions{})
 	if err := agent.Check(within(t, 10*time.Second)); !errors.Is(err, watchdog.ErrAuthorityAway) || !strings.Contains(err.Error(), "may not publish to $JS.API.STREAM") {
