@@ -125,6 +125,7 @@ func sickWindow() watchdog.Window {
 		w.Rows = append(w.Rows, runningRow(i+1))
 	}
 	w.Total, w.Matched = 2002, 2002
+	w.Ledger = goodLedger()
 	f := &w.Fleet
 	f.Live, f.NeedYou, f.Human, f.Assessed, f.LastTrouble = 2000, 9, 1, 2000, watched
 	for v, n := range map[watchdog.Verdict]int{

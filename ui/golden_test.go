@@ -46,6 +46,13 @@ func frames() []struct {
 		{"mass-why", massWindow(), prod, "i"},
 		{"sources", sourcesWindow(), prod, ": s o u r c e s enter"},
 		{"demo", sickWindow(), About{Name: "demo", Demo: true, Sweeper: "this screen"}, ""},
+		{"ended", endedWindow(), prod, ""},
+		{"ended-why", endedWindow(), prod, "i"},
+		{"crash-loop", supervisedWindow(), About{Name: "local", Sweeper: "run@eu1-02/4700"}, ""},
+		{"child", runningChild(), About{Name: "local", Sweeper: "run@eu1-02/4700"}, ""},
+		{"restarting", restartingChild(), About{Name: "local", Sweeper: "run@eu1-02/4700"}, ""},
+		{"ledger-away", ledgerAway(), About{Name: "prod", Sweeper: "serve@eu1-01"}, ""},
+		{"ledger-sources", ledgerAway(), About{Name: "prod", Sweeper: "serve@eu1-01"}, ": s o u r c e s enter"},
 		{"refused", emptyWindow(refusedLinks()...), About{Name: "local"}, ""},
 		{"connected", emptyWindow(upLink(watchdog.SourceNATS), refusedLinks()[1]), About{Name: "local"}, ""},
 	}

@@ -259,13 +259,7 @@ func (m *Model) linksLine() []segment {
 	if n := m.window.Self.Shed; n > 0 {
 		add(s.Suspect, "shed "+count(n), 2, 55)
 	}
-	if m.about.Replay == nil {
-		if m.about.Sweeper != "" {
-			add(s.Dim, "settled by "+m.about.Sweeper, 2, 20)
-		} else if m.window.Total > 0 {
-			add(s.Dim, "nobody settles", 2, 20)
-		}
-	}
+	m.settlingSegments(add)
 	return out
 }
 

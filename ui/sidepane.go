@@ -44,6 +44,12 @@ func (m *Model) sideFacts(d *watchdog.Detail, full bool) []fact {
 	if r := d.Evidence.Rule; full && r != "" {
 		out = append(out, fact{label: "rule", text: r})
 	}
+	if full {
+		out = append(out, m.endFacts(d)...)
+		if f, ok := m.childFact(d); ok {
+			out = append(out, f)
+		}
+	}
 	out = append(out, m.beatsFact(d, full), m.workFact(d, full), m.taskFact(d), m.creditFact(d))
 	where := orDash(d.Agent) + " on " + orDash(d.Host)
 	out = append(out, fact{label: "where", text: where})

@@ -23,6 +23,9 @@ func (m *Model) drawSourcesView(p *painter) {
 		p.text(m.styles.Title, " ourselves")
 		p.line()
 		m.drawFacts(p, m.selfFacts())
+		p.text(m.styles.Title, " settling")
+		p.line()
+		m.drawFacts(p, m.ledgerFacts())
 	})
 }
 
@@ -99,11 +102,9 @@ func (m *Model) selfFacts() []fact {
 	if s.Suspended > 0 {
 		watching += ", " + age(s.Suspended) + " of it asleep"
 	}
-	sweep := firstOf(m.about.Sweeper, "nobody: what ends is not settled by us")
 	out := []fact{
-		health, {label: "watching", text: watching}, {label: "settles", text: sweep},
+		health, {label: "watching", text: watching},
 		{label: "beats", text: count(s.Beats) + " taken, " + count(s.Coalesced) + " merged in our queue, " + count(s.Queue) + " wait now"},
-		{label: "late", text: count(m.window.Fleet.LateBeats) + " beats of ended or overtaken executions, kept apart"},
 	}
 	if s.Shed > 0 {
 		out = append(out, fact{"shed", count(s.Shed) + " unknown ids beyond the limits", meansSuspect})

@@ -81,15 +81,37 @@ func (m *Model) drawStripTitle(p *painter, d *watchdog.Detail) {
 	p.line()
 }
 
-// shortFacts are the three lines of a small screen.
+// shortFacts are the three lines of a small screen. How it ended, or what its
+// supervisor knows, is the state that counts.
 func (m *Model) shortFacts(d *watchdog.Detail, full bool) []fact {
-	return []fact{m.whyFact(d, full), m.stateFact(d, m.width-8), m.canFact(d, full)}
+	state := m.stateFact(d, m.width-8)
+	if f, ok := m.endFact(d); ok && full {
+		state = f
+	} else if f, ok := m.childFact(d); ok && full {
+		if d.Task != "" {
+			f.text += "; task \"" + d.Task + "\""
+		}
+		state = f
+	}
+	return []fact{m.whyFact(d, full), state, m.canFact(d, full)}
 }
 
-// longFacts are the seven lines of a larger one.
+// longFacts are the seven lines of a larger one, and more where something ended
+// or is supervised: the strip shows as many as it has room for.
 func (m *Model) longFacts(d *watchdog.Detail, full bool) []fact {
-	out := []fact{m.whyFact(d, full), m.beatsFact(d, full), m.workFact(d, full), m.taskFact(d), m.creditFact(d), m.canFact(d, full), m.nextFact(d)}
-	return out
+	out := []fact{m.whyFact(d, full)}
+	if f, ok := m.endFact(d); ok && full {
+		out = append(out, f)
+	}
+	if f, ok := m.childFact(d); ok && full {
+		out = append(out, f)
+	}
+	told := len(out) > 1
+	out = append(out, m.beatsFact(d, full), m.workFact(d, full), m.taskFact(d))
+	if !told || !math.IsNaN(d.Credits) {
+		out = append(out, m.creditFact(d))
+	}
+	return append(out, m.canFact(d, full), m.nextFact(d))
 }
 
 func (m *Model) whyFact(d *watchdog.Detail, full bool) fact {

@@ -79,6 +79,8 @@ func (m *Model) whyFacts(d *watchdog.Detail, full bool) []fact {
 		out = append(out, fact{"rule", rule, meansNothing})
 	}
 	out = append(out, m.inputFacts(d)...)
+	out = append(out, m.endFacts(d)...)
+	out = append(out, m.childFacts(d)...)
 	if g := m.groupOf(d); g != nil {
 		out = append(out, fact{"others", m.groupText(g), meansNothing})
 	}
@@ -86,6 +88,7 @@ func (m *Model) whyFacts(d *watchdog.Detail, full bool) []fact {
 		out = append(out, fact{"held", e.Held, meansSuspect})
 	}
 	out = append(out, fact{"our eyes", m.eyesText(e), meansNothing})
+	out = append(out, m.settlingFacts(d)...)
 	out = append(out, fact{"changes", forecastText(e.Next), meansNothing})
 	out = append(out, m.canFact(d, full))
 	out = append(out, m.restartFact(d), fact{})
@@ -227,9 +230,6 @@ func (m *Model) sessionFacts(d *watchdog.Detail, full bool) []fact {
 	out = append(out, fact{label: "run", text: run})
 	if d.LoopLag >= 0 {
 		out = append(out, fact{label: "loop lag", text: d.LoopLag.String()})
-	}
-	if d.LateBeats > 0 {
-		out = append(out, fact{"late beats", count(d.LateBeats) + " of an ended or overtaken execution: kept apart, no sign of life", meansSuspect})
 	}
 	if d.Message != "" {
 		out = append(out, fact{label: "message", text: d.Message})

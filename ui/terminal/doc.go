@@ -11,7 +11,7 @@
 //	if err != nil { ... }                // no terminal: say so, exit
 //	defer t.Close()
 //	caps := terminal.Probe(os.Environ()) // asks nobody; chooses colours, ASCII
-//	loop.BeforeExit = t.Restore          // of the loop watchdog
+//	o.Post, o.BeforeExit = t.Post, t.Restore // of the loop watchdog
 //	t.Go(engine)                         // every goroutine beside the screen
 //	result, err := t.Run(ctx, model, terminal.Options{Capabilities: caps, ...})
 //
@@ -80,7 +80,7 @@
 //	SIGKILL                       the guardian restores, and says so
 //	SIGQUIT                       Restore; all stacks, by the Go runtime, which
 //	                              the guardian keeps in the crash file too; exit 2
-//	loop watchdog                 it calls Restore, dumps, exits
+//	loop watchdog                 it dumps into a file, calls Restore, exits
 //	ctrl+z, SIGTSTP               give back, SIGSTOP ourselves; taken again and
 //	                              repainted when continued in the foreground;
 //	                              refused where nobody could continue us

@@ -83,6 +83,7 @@ func (t *Terminal) Run(ctx context.Context, model tea.Model, o Options) (Result,
 	defer t.painter.end()
 	shown := &guarded{model: model, t: t}
 	p := tea.NewProgram(shown, t.programOptions(o)...)
+	defer t.hold(p)()
 	if o.Started != nil {
 		o.Started(p.Send)
 	}
@@ -131,7 +132,11 @@ func (t *Terminal) programOptions(o Options) []tea.ProgramOption {
 func (t *Terminal) messageFilter() func(tea.Model, tea.Msg) tea.Msg {
 	colours, size := false, false // were said
 	return func(_ tea.Model, msg tea.Msg) tea.Msg {
-		switch msg.(type) {
+		switch m := msg.(type) {
+		case posted:
+			defer t.catch()
+			m()
+			return nil
 		case tea.SuspendMsg:
 			select {
 			case t.restart <- struct{}{}:

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/term"
 	"golang.org/x/sys/unix"
 )
@@ -75,6 +76,7 @@ type Terminal struct {
 	answers chan Glyphs
 	resized chan struct{} // it may have another size
 	painter *painter      // of the model that runs
+	program atomic.Pointer[tea.Program]
 	ward    *ward
 
 	lent    atomic.Bool // to a child process that uses the terminal
