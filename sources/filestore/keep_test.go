@@ -4,6 +4,7 @@ package filestore
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
 
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -94,15 +96,26 @@ func TestQuarantineKeepsTheOriginal(t *testing.T) {
 func TestQuarantineIsBounded(t *testing.T) {
 	f := open(t, pathOf(t))
 	q := f.Quarantine()
-	f.db.NoSync = true // 10,000 times
 	keep := func(id watchdog.ID, at time.Time, text string) {
 		t.Helper()
 		if err := q.Keep(t.Context(), watchdog.Late{ID: id, Raw: []byte(text), At: at}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i := range QuarantineCount + 5 {
-		keep("many", noon, fmt.Sprint(i))
+	if err := f.update(t.Context(), func(tx *bbolt.Tx) error {
+		session, err := tx.Bucket(bucketQuarantine).CreateBucket([]byte("many"))
+		for i := 0; err == nil && i < QuarantineCount; i++ {
+			var n uint64
+			if n, err = session.NextSequence(); err == nil {
+				err = session.Put(numbered(n), fmt.Appendf(nil, `{"original":"%s","quarantined_at":"2026-11-30T12:00:00Z"}`, base64.StdEncoding.EncodeToString([]byte(fmt.Sprint(i)))))
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		keep("many", noon, fmt.Sprint(QuarantineCount+i))
 	}
 	got, err := q.List(t.Context(), "many", 2*QuarantineCount)
 	if err != nil || len(got) != QuarantineCount || string(got[len(got)-1].Raw) != "5" {

@@ -132,7 +132,7 @@ func TestAReplicaDecidesNothing(t *testing.T) {
 	before := l.conn.client
 	turn := func(host, port string) {
 		t.Helper()
-		if err := replica.admin.SlaveOf(t.Context(), host, port).Err(); err != nil {
+		if err := replica.admin.ReplicaOf(t.Context(), host, port).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
