@@ -24,7 +24,7 @@ type Holding struct {
 
 	Payload []byte        // the encoded beat; nil renews the lease alone, as while stalled
 	TTL     time.Duration // of the liveness key; whole seconds, rounded up
-	Lease   time.Duration // of the lease; 0 takes none
+	Lease   time.Duration // of the lease; 0 takes none, and gives up one that is its own
 }
 
 // Refused is the answer to a beat of an execution that has ended: it renewed
@@ -44,7 +44,7 @@ func (r *Refused) Error() string {
 // publisher does not know is looked up in the head by its boot id.
 //
 //	KEYS  1 liveness  2 lease  3 head  4 terminal record of the generation
-//	ARGV  1 beat, empty for none  2 TTL in seconds  3 lease  4 its TTL in ms, 0 for none
+//	ARGV  1 beat, empty for none  2 TTL in seconds  3 lease  4 its TTL in ms, 0 to give it up
 //	      5 generation, 0 not known  6 boot id  7 what the keys of terminal records begin with
 //
 // An overtaken execution may still show its beats, but takes no lease away from
@@ -67,7 +67,11 @@ local ended = redis.call('GET', terminal)
 if ended then return ended end
 if ARGV[1] ~= '' then redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2]) end
 local overtaken = own > 0 and type(head.generation) == 'number' and head.generation > own
-if ARGV[4] ~= '0' and not overtaken then redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4]) end
+if ARGV[4] == '0' then
+  if redis.call('GET', KEYS[2]) == ARGV[3] then redis.call('DEL', KEYS[2]) end
+elseif not overtaken then
+  redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
+end
 return false
 `)
 

@@ -62,4 +62,14 @@ func TestBeatOfAnEndedExecutionIsRefused(t *testing.T) {
 	if err := hold(stalled); err != nil || mini.Exists("agent:liveness:a.b:c") || !mini.Exists("{agent:liveness:a.b:c}:lease") {
 		t.Errorf("a stalled publisher renews its lease and nothing else: %v", err)
 	}
+	last := named
+	last.Lease = 0
+	other := last
+	other.BootID = "somebody"
+	if err := hold(other); err != nil || !mini.Exists("{agent:liveness:a.b:c}:lease") {
+		t.Errorf("the last beat of another took the lease away: %v", err)
+	}
+	if err := hold(last); err != nil || mini.Exists("{agent:liveness:a.b:c}:lease") {
+		t.Errorf("the last beat left its lease: %v", err)
+	}
 }

@@ -38,6 +38,7 @@ type Ledger struct {
 
 	mu       sync.Mutex
 	identity string            // as first seen; empty before
+	parts    []string          // of the identity
 	newest   entryID           // of the journal, as ever seen
 	runs     map[string]string // run id of each master at the last check
 	warning  string
@@ -94,16 +95,17 @@ func (l *Ledger) settle(ctx context.Context, r watchdog.Record, text []byte) (st
 	generation := strconv.FormatUint(uint64(r.Generation), 10)
 	keys := l.shared([]string{
 		wire.TerminalKey(r.ID, r.Generation), wire.OutboxKey(r.ID), wire.LeaseKey(r.ID), wire.HeadKey(r.ID),
-	}, untoldKey, untoldCounterKey, journalKey)
+	}, untoldKey, untoldCounterKey, journalKey, epochKey)
 	err = l.conn.write(ctx, func(ctx context.Context, c *client) error {
-		if c.cluster != nil {
-			if err := untoldScript.Run(ctx, c, []string{untoldKey, untoldCounterKey}, untoldName(r.ID, r.Generation)).Err(); err != nil {
-				return err
-			}
+		epoch, err := l.epochFor(ctx, c, keys[0])
+		if err == nil && c.cluster != nil {
+			err = untoldScript.Run(ctx, c, []string{untoldKey, untoldCounterKey}, untoldName(r.ID, r.Generation)).Err()
 		}
-		var err error
+		if err != nil {
+			return err
+		}
 		standing, err = settleScript.Run(ctx, c, keys,
-			text, generation, untoldName(r.ID, r.Generation), string(r.ID), wire.MaxDocumentBytes, journalLength).Text()
+			text, generation, untoldName(r.ID, r.Generation), string(r.ID), wire.MaxDocumentBytes, journalLength, epoch).Text()
 		if errors.Is(err, redis.Nil) {
 			if c.cluster != nil {
 				l.enter(ctx, c, r.ID, r.Generation)
@@ -206,9 +208,13 @@ func (l *Ledger) SwapHead(ctx context.Context, h watchdog.Head, rev watchdog.Rev
 		return "", err
 	}
 	swapped := false
-	err = l.conn.write(ctx, func(ctx context.Context, c *client) (err error) {
-		keys := l.shared([]string{wire.HeadKey(h.ID)}, journalKey)
-		swapped, err = swapScript.Run(ctx, c, keys, string(rev), text, string(h.ID), journalLength).Bool()
+	err = l.conn.write(ctx, func(ctx context.Context, c *client) error {
+		keys := l.shared([]string{wire.HeadKey(h.ID)}, journalKey, epochKey)
+		epoch, err := l.epochFor(ctx, c, keys[0])
+		if err != nil {
+			return err
+		}
+		swapped, err = swapScript.Run(ctx, c, keys, string(rev), text, string(h.ID), journalLength, epoch).Bool()
 		if err == nil && swapped && c.cluster != nil {
 			l.enter(ctx, c, h.ID, 0)
 		}

@@ -118,6 +118,13 @@ func TestAStoreThatWentBackSettlesNothing(t *testing.T) {
 		t.Errorf("the same store is %v and %v", l.Authority(), fresh.Authority())
 	}
 	s.admin.FlushAll(t.Context())
+	_, err := fresh.WriteOnce(t.Context(), endOf("a", 1, watchdog.OutcomeExpired)) // before any check
+	refused(t, err, "emptied or replaced")
+	_, err = fresh.SwapHead(t.Context(), watchdog.Head{ID: "a", Generation: 1}, "")
+	refused(t, err, "emptied or replaced")
+	if n := s.admin.DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("%d keys were written", n)
+	}
 	refused(t, fresh.Check(t.Context()), "it was emptied")
 	refused(t, fresh.Check(t.Context()), "it was emptied") // it is not made anew by asking
 	if n := s.admin.Exists(t.Context(), epochKey).Val(); n != 0 {
@@ -309,6 +316,12 @@ func TestLedgerInAClusterWithADeadNode(t *testing.T) {
 			t.Errorf("node %d is dead, and its session is settled: %v", i, err)
 		}
 		nodes[i].Restart(t) // without what it held: nothing was saved
+		if !sourcetest.Eventually(20*time.Second, func() bool {
+			_, err := l.WriteOnce(t.Context(), endOf(ids[i], 1, watchdog.OutcomeExpired))
+			return err != nil && strings.Contains(err.Error(), "emptied or replaced")
+		}) {
+			t.Errorf("node %d came back empty, and the session that had ended may end again", i)
+		}
 		refusal := ""
 		if !sourcetest.Eventually(20*time.Second, func() bool {
 			err := l.Check(t.Context())

@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
 // Where the identity of the store stands. In a Cluster it has many parts, spread
@@ -47,10 +45,6 @@ func (l *Ledger) Check(ctx context.Context) error {
 		l.mu.Lock()
 		l.listed = false
 		l.mu.Unlock()
-		var said sentence
-		if errors.As(err, &said) {
-			return fmt.Errorf("%w: %s: %w", watchdog.ErrAuthorityAway, l.conn.target.display, said)
-		}
 		return l.conn.away(err)
 	}
 	l.learnRuns(v)
@@ -129,9 +123,33 @@ func (l *Ledger) checkIdentity(ctx context.Context, c *client) error {
 			". Connect to that one or restore its data, or restart sessionwatch to begin anew; ends from before may then be settled once more")
 	}
 	l.mu.Lock()
-	l.identity = now
+	l.identity, l.parts = now, parts
 	l.mu.Unlock()
 	return nil
+}
+
+// errEpoch says that a write met another store than the one that was checked.
+var errEpoch = errors.New("EPOCH another store answers")
+
+// epochFor is the identity that the script for a key must find, so that a store
+// that was emptied since the last check is not written to. In a Cluster, where
+// the script cannot look, it looks itself, at the part that is nearest.
+func (l *Ledger) epochFor(ctx context.Context, c *client, key string) (string, error) {
+	l.mu.Lock()
+	parts := l.parts
+	l.mu.Unlock()
+	if len(parts) == 0 {
+		return "", nil
+	}
+	if c.cluster == nil {
+		return parts[0], nil
+	}
+	i := int(slotOf(key)) * epochParts / slotCount
+	now, err := readParts(ctx, c, c.epochKeys()[i:i+1])
+	if err == nil && now[0] != parts[i] {
+		err = errEpoch
+	}
+	return parts[i], err
 }
 
 func readParts(ctx context.Context, c *client, keys []string) ([]string, error) {

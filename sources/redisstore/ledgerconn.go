@@ -160,6 +160,9 @@ func (c *Conn) writeError(err error) error {
 	if err == nil {
 		return nil
 	}
+	if strings.Contains(err.Error(), errEpoch.Error()) {
+		return c.away(sentence("it was emptied or replaced since it was checked, and nothing was written; the next check says more"))
+	}
 	if c.notDone(err) {
 		return c.away(err)
 	}
@@ -187,10 +190,11 @@ func (c *Conn) notDone(err error) bool {
 
 // away says that the store cannot decide now.
 func (c *Conn) away(err error) error {
+	var said sentence
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrReadOnly), errors.Is(err, errConnClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &said), errors.Is(err, ErrReadOnly), errors.Is(err, errConnClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %s: %w", watchdog.ErrAuthorityAway, c.target.display, err)
 	}
 	return fmt.Errorf("%w: %s: %s", watchdog.ErrAuthorityAway, c.target.display, explain(err, "").words)

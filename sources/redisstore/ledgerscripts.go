@@ -11,13 +11,16 @@ import "github.com/redis/go-redis/v9"
 // away that names the generation. It answers the record that stood, or nil.
 //
 //	KEYS  1 terminal record  2 outbox  3 lease  4 head
-//	      and, outside of a Cluster, 5 untold ends  6 their counter  7 journal
+//	      and, outside of a Cluster, 5 untold ends  6 their counter  7 journal  8 identity
 //	ARGV  1 record  2 generation  3 its name among untold ends  4 session
-//	      5 longest record  6 length of the journal
+//	      5 longest record  6 length of the journal  7 identity, empty if not known
 //
 // The outbox comes first: should a later command be refused, it names a record
 // that is not there, which is no harm.
 var settleScript = redis.NewScript(`
+if KEYS[8] and ARGV[7] ~= '' and redis.call('GET', KEYS[8]) ~= ARGV[7] then
+  return redis.error_reply('EPOCH another store answers')
+end
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return redis.call('GETRANGE', KEYS[1], 0, ARGV[5])
 end
@@ -54,9 +57,13 @@ return false
 // swapScript replaces a head that is still as it was read, and answers 1, or 0
 // if it is not.
 //
-//	KEYS  1 head  and, outside of a Cluster, 2 journal
+//	KEYS  1 head  and, outside of a Cluster, 2 journal  3 identity
 //	ARGV  1 head as it was read, empty for none  2 new head  3 session  4 length of the journal
+//	      5 identity, empty if not known
 var swapScript = redis.NewScript(`
+if KEYS[3] and ARGV[5] ~= '' and redis.call('GET', KEYS[3]) ~= ARGV[5] then
+  return redis.error_reply('EPOCH another store answers')
+end
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2])
 if KEYS[2] then
