@@ -33,9 +33,6 @@ func (t *Tracker) apply(ev Event) {
 	case RoundTrip:
 		s := t.configure(e.Source)
 		if e.At > s.lastTrip {
-			if s.lastTrip >= 0 {
-				s.tripGap = e.At - s.lastTrip
-			}
 			s.lastTrip = e.At
 			s.link.RTT, s.link.Keys = e.At-e.Sent, e.Keys
 		}
@@ -300,6 +297,9 @@ func (t *Tracker) lookAtEnd(n uint32, r *record, f *Facts, th *Thresholds, v *Vi
 	d.next = min(d.next, t.heldUntil(n))
 	e := decideSettle(f, th, v, now)
 	t.owe(n, e.over && !neverByItself(e.waits))
+	if e.due { // what it waited for may be over just now
+		t.settles.again = append(t.settles.again, t.refOf(n))
+	}
 	d.next = min(d.next, e.next)
 	d.unproven = d.unproven || e.unproven
 	if d.blind == 0 && e.blind != 0 {

@@ -174,6 +174,13 @@ func (t *Tracker) carry(r *record, b *Beat) (more bool) {
 // beatAt moves the BEAT clock.
 func (t *Tracker) beatAt(r *record, b *Beat) (recheck bool) {
 	recheck = t.carry(r, b)
+	switch polled := t.sights[SourceRedis].lastTrip; {
+	case b.Source == SourceNATS:
+		r.flags &^= flagRedisAhead
+	case b.Source == SourceRedis && polled > t.mono(r.lastBy[SourceNATS]) && r.flags&flagRedisAhead == 0:
+		r.flags |= flagRedisAhead
+		recheck = true
+	}
 	r.lastBeat = max(r.lastBeat, b.Received)
 	step := stepOf(b.Received - t.epoch.Mono)
 	r.ring.roll(step)

@@ -46,8 +46,11 @@ type Facts struct {
 	// SameBytes says that what is published may not have changed since Redis
 	// brought a beat, so that an unchanged key is no silence.
 	SameBytes bool
-	BeatKind  AgeKind
-	Missing   time.Duration // to add to the age of LastBeat: the estimated age at first sight
+	// RedisAhead says that Redis brought what was written after the last beat by
+	// NATS. A copy that a poll found may be as old as the poll before it.
+	RedisAhead bool
+	BeatKind   AgeKind
+	Missing    time.Duration // to add to the age of LastBeat: the estimated age at first sight
 
 	KeyHeld     bool          // the store held this generation's key
 	KeyPolls    int           // successive good polls without it
@@ -88,11 +91,8 @@ type View struct {
 	Blindness func(SourceSet) *Blindness
 	StoreAt   [sourceCount]time.Duration // last reconnect, restart or change of topology; never
 	Heard     [sourceCount]time.Duration // up to when each source is proven to have told us all; never
-	// PollGap is between the last two polls of a source that is polled: what a
-	// poll brought may be that much older than it looks.
-	PollGap time.Duration
-	Score   int    // self-health; deadlines x (1 + Score)
-	Sweeper string // who settles; empty nobody
+	Score     int                        // self-health; deadlines x (1 + Score)
+	Sweeper   string                     // who settles; empty nobody
 
 	LedgerReady  bool   // ends can be written
 	LedgerReason string // why not, and what it would need

@@ -307,6 +307,7 @@ func TestACopyFromAPollContradictsNobody(t *testing.T) {
 				r.trip(SourceRedis)
 			}
 			r.run(100*time.Millisecond, nil)
+
 			seen[r.detail("s").Verdict] = true
 		}
 		if seen[Disputed] || !seen[Silent] {

@@ -299,12 +299,11 @@ func decideDispute(f *Facts, th *Thresholds, v *View, now time.Duration, due fun
 		if src == SourceRedis && f.SameBytes {
 			continue // an unchanged copy may be as it should
 		}
+		if src == SourceNATS && f.LastBy[SourceRedis] == f.LastBeat && !f.RedisAhead {
+			continue // the copy may be of that same moment, and was only polled later
+		}
 		after := v.stretch(silentAfter(th.Interval, th.SilentAfterMissed))
 		at := v.moved(src.Set(), f.LastBy[src], f.LastBy[src]+after, th.Interval)
-		if src == SourceNATS && f.LastBy[SourceRedis]-v.PollGap <= f.LastBy[src] {
-			// The copy that a poll brought last may be of that same moment.
-			at = max(at, now+tickLength)
-		}
 		if src == SourceRedis {
 			// Who says stalled refreshes no key: it is due again with the new state.
 			at = max(at, f.StateSince+after)

@@ -107,7 +107,7 @@ func keyGone(polls, running int) change {
 	}
 }
 func silentBy(src Source, d time.Duration) change {
-	return func(s *scene) { s.f.LastBy[src] = judgedAt - d }
+	return func(s *scene) { s.f.LastBy[src], s.f.RedisAhead = judgedAt-d, true }
 }
 func unsighted(for_ time.Duration, sources ...Source) change {
 	return func(s *scene) {
@@ -214,6 +214,7 @@ func TestJudge(t *testing.T) {
 		"disputed, store settled": {Disputed, "bus says running, key gone", []change{keyGone(2, 2), storeChanged(30 * time.Second)}},
 		"disputed, Redis blind":   {Running, "nothing speaks against it", []change{keyGone(2, 2), unsighted(2*time.Second, SourceRedis)}},
 		"NATS fell silent":        {Disputed, "fresh on one source, silent on another", []change{silentBy(SourceNATS, 72*time.Second)}},
+		"NATS silent, old copy":   {Running, "nothing speaks against it", []change{silentBy(SourceNATS, 72*time.Second), func(s *scene) { s.f.RedisAhead = false }}},
 		"NATS just not":           {Running, "nothing speaks against it", []change{silentBy(SourceNATS, 72*time.Second-ns)}},
 		"NATS silent, but blind":  {Running, "nothing speaks against it", []change{silentBy(SourceNATS, 72*time.Second), unsighted(m, SourceNATS)}},
 		"Redis fell silent":       {Disputed, "fresh on one source, silent on another", []change{silentBy(SourceRedis, 72*time.Second)}},

@@ -14,7 +14,6 @@ type sight struct {
 	nextTry    time.Duration // Mono; 0 none
 
 	lastTrip  time.Duration // Mono of the last answer; negative never
-	tripGap   time.Duration // between the last two answers
 	heard     time.Duration // Mono up to which it is proven to have told us all; never
 	denied    string
 	deniedAt  time.Duration

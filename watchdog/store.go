@@ -33,10 +33,11 @@ const (
 	flagKeyHeld                              // the store held this generation's key
 	flagAgeEstimated                         // the last beat is a key at first sight
 	flagAgeUnknown
-	flagUptime   // uptime is known
-	flagExtended // its deadline stands later than the next beat's may: look at the next beat
-	flagGrouped  // member of a correlated silence
-	flagUnheard  // told of by the ledger or a supervisor: lastBeat is when
+	flagUptime     // uptime is known
+	flagExtended   // its deadline stands later than the next beat's may: look at the next beat
+	flagGrouped    // member of a correlated silence
+	flagRedisAhead // Redis brought a beat that was written after the last one by NATS
+	flagUnheard    // told of by the ledger or a supervisor: lastBeat is when
 )
 
 // record is the main record of one session.

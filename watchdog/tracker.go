@@ -152,7 +152,6 @@ func (t *Tracker) view() View {
 	if !t.guarded(guardSight) {
 		v.Blindness = nil
 	}
-	v.PollGap = t.sights[SourceRedis].tripGap
 	for i := range t.sights {
 		v.Heard[i] = t.sights[i].heard
 		v.StoreAt[i] = t.sights[i].storeAt
@@ -304,8 +303,9 @@ func (t *Tracker) facts(n uint32, r *record, sd *side) Facts {
 		Generation: r.generation, State: r.pub, StateSince: t.mono(r.stateAt), EndedAt: never,
 		WedgedAt: never, LoopLag: -1,
 		Carried: r.carried, LastBeat: r.lastBeat,
-		LastBy:  [sourceCount]time.Duration{t.mono(r.lastBy[0]), t.mono(r.lastBy[1]), never, never},
-		KeyHeld: r.flags&flagKeyHeld != 0, KeyPolls: int(r.keyPolls), KeySeen: never, KeyGoneAt: never,
+		LastBy:     [sourceCount]time.Duration{t.mono(r.lastBy[0]), t.mono(r.lastBy[1]), never, never},
+		RedisAhead: r.flags&flagRedisAhead != 0,
+		KeyHeld:    r.flags&flagKeyHeld != 0, KeyPolls: int(r.keyPolls), KeySeen: never, KeyGoneAt: never,
 		NATSRunning: int(r.natsRunning),
 		WorkKnown:   r.flags&flagWorkKnown != 0, LastWork: r.lastWork,
 		Shown: r.flags&flagShown != 0, LastChange: t.mono(r.lastChange), FirstSeen: t.mono(r.firstSeen),
