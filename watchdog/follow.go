@@ -141,7 +141,7 @@ func (t *Tracker) supervisedBy(e Supervised) {
 	if bk := t.books.of([]byte(e.ID)); bk != nil && r.generation == 0 && e.Generation != 0 && !bk.passed(e.Generation) {
 		t.setNumber(n, r, bk, e.Generation)
 	}
-	if r.flags&flagUnheard != 0 {
+	if r.flags&flagUnheard != 0 && t.sights[SourceLocal].configured {
 		r.carried |= SourceLocal.Set()
 	}
 	sd := t.store.needSide(r)
