@@ -25,6 +25,14 @@ func openCgroups() *cgroups {
 }
 
 func cgroupsIn(below string) *cgroups {
+	// Empty directories of killed supervisors; one that is in use is not removed.
+	old, _ := filepath.Glob(filepath.Join(below, "sessionwatch-*"))
+	for _, dir := range old {
+		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), "sessionwatch-"))
+		if _, statErr := statOf(pid); err == nil && statErr != nil {
+			_ = os.Remove(dir)
+		}
+	}
 	dir := filepath.Join(below, "sessionwatch-"+strconv.Itoa(os.Getpid()))
 	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
 		return nil

@@ -461,6 +461,7 @@ func startHelper(t *testing.T, state string, sessions ...config.Session) *exec.C
 
 func TestAKilledSupervisorLeavesNothingThatTheNextDoesNotFind(t *testing.T) {
 	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
 	state := filepath.Join(dir, "state", "supervisor.json")
 	leader, grandchild, stray := filepath.Join(dir, "leader"), filepath.Join(dir, "grandchild"), filepath.Join(dir, "stray")
 	script := "echo $$ > " + leader + "; sh -c 'trap \"\" TERM; echo $$ > " + grandchild + "; while :; do sleep 0.1; done' & (setsid sh -c 'echo $$ > " + stray + "; exec sleep 600' &); sleep 600"
@@ -475,6 +476,10 @@ func TestAKilledSupervisorLeavesNothingThatTheNextDoesNotFind(t *testing.T) {
 		text, err := os.ReadFile(state)
 		return err == nil && strings.Contains(string(text), fmt.Sprintf("\"PID\": %d", pids[0]))
 	})
+	sockets, err := filepath.Glob(filepath.Join(os.TempDir(), socketsPrefix+"*", "n0.sock"))
+	if err != nil || len(sockets) != 1 {
+		t.Fatalf("sockets: %v, %v", sockets, err)
+	}
 	if err := helper.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -487,6 +492,11 @@ func TestAKilledSupervisorLeavesNothingThatTheNextDoesNotFind(t *testing.T) {
 	}
 	defer func() { _ = store.Close() }()
 	w := new(witness)
+	defer func() {
+		if _, err := os.Stat(sockets[0]); err == nil {
+			t.Errorf("%s of the killed supervisor is still there", sockets[0])
+		}
+	}()
 	w.claims = make([]watchdog.Claim, 5) // the ledger is another one than the helper's
 	after := shell("a", "exec sleep 600")
 	after.StopGrace = session.StopGrace
@@ -549,6 +559,7 @@ func TestAnObserverThatWasStoppedAccusesNobody(t *testing.T) {
 	session := shell("a", "while :; do echo work; sleep 0.1; done")
 	session.StallTimeout, session.StallAction = 3*time.Second, config.StallStop
 	state := filepath.Join(t.TempDir(), "s.json")
+	t.Setenv(helperSockets, t.TempDir())
 	file := filepath.Join(t.TempDir(), "pid")
 	session.Command[2] = "echo $$ > " + file + "; " + session.Command[2]
 	helper := startHelper(t, state, session)

@@ -21,6 +21,7 @@ import (
 const (
 	helperSessions = "PROCESS_TEST_SESSIONS" // JSON
 	helperState    = "PROCESS_TEST_STATE"
+	helperSockets  = "PROCESS_TEST_SOCKETS" // empty: among the temporary files
 )
 
 func TestMain(m *testing.M) {
@@ -44,7 +45,7 @@ func beSupervisor(sessions string) error {
 		return err
 	}
 	defer func() { _ = store.Close() }()
-	o.Store = store
+	o.Store, o.RuntimeDir = store, os.Getenv(helperSockets)
 	for i := range o.Sessions {
 		o.Sessions[i].Dump.Mode.Kind = config.DumpNone
 	}

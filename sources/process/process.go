@@ -249,10 +249,12 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	return nil
 }
 
+const socketsPrefix = "sessionwatch-"
+
 func (s *Supervisor) openDir() error {
 	s.dir = s.opts.RuntimeDir
 	if s.dir == "" {
-		dir, err := os.MkdirTemp("", "sessionwatch-")
+		dir, err := os.MkdirTemp("", socketsPrefix)
 		if err != nil {
 			return fmt.Errorf("no directory for the notify sockets can be made: %w; set TMPDIR", err)
 		}

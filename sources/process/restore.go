@@ -3,6 +3,9 @@ package process
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 // restore takes up what an earlier supervisor knew.
 func (s *Supervisor) restore(state State) {
 	s.boot = machineBoot()
+	removeSockets(state.Sockets)
 	passed := time.Duration(0)
 	if state.Boot != "" && state.Boot == s.boot {
 		passed = max(sinceBoot()-state.SinceBoot, 0)
@@ -41,6 +45,22 @@ func (s *Supervisor) restore(state State) {
 	}
 }
 
+// removeSockets removes what a killed supervisor made among the temporary files,
+// and nothing else that may stand there by now.
+func removeSockets(dir string) {
+	if filepath.Dir(dir) != filepath.Clean(os.TempDir()) || !strings.HasPrefix(filepath.Base(dir), socketsPrefix) {
+		return
+	}
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return
+	}
+	sockets, _ := filepath.Glob(filepath.Join(dir, "n*.sock"))
+	for _, path := range sockets {
+		_ = os.Remove(path)
+	}
+	_ = os.Remove(dir)
+}
+
 func (k *keeper) restore(saved SessionState) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -62,6 +82,9 @@ func (s *Supervisor) save() {
 	s.fleetMu.Lock()
 	state := State{Boot: s.boot, SinceBoot: sinceBoot(), Fleet: s.fleet.State(now), Sessions: map[watchdog.ID]SessionState{}}
 	s.fleetMu.Unlock()
+	if s.ownsDir {
+		state.Sockets = s.dir
+	}
 	for id, saved := range s.absent {
 		state.Sessions[id] = saved
 	}

@@ -19,6 +19,7 @@ import (
 type State struct {
 	Boot      string        // of the machine; its processes and its clock are of one boot
 	SinceBoot time.Duration // when it was saved, on the machine's boot clock
+	Sockets   string        // directory of the notify sockets that is to be removed; empty none
 	Fleet     watchdog.FleetState
 	Sessions  map[watchdog.ID]SessionState
 }
