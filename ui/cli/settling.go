@@ -241,20 +241,35 @@ func (s *settling) choose(ctx context.Context, waited time.Duration) (name, why 
 		markers = append(markers, st.Marker)
 	}
 	marks := watchdog.ReadMarks(ctx, markers)
+	s.expect(marks)
 	contenders := []watchdog.Contender{
 		s.contender(watchdog.AuthorityJetStream, s.nats, &marks),
 		s.contender(watchdog.AuthorityRedis, s.redis, &marks),
 		{Name: watchdog.AuthorityFile, Configured: s.o.File != nil},
 	}
 	if s.reads() {
-		return onlyNamed(marks)
+		return s.onlyNamed(marks)
 	}
 	choice := watchdog.ChooseAuthority(string(s.settings.Ledger), contenders, marks)
 	return choice.Name, choice.Reason
 }
 
+// expect tells the ledger on NATS what another bus names: a stream that is named
+// and not there has vanished, and is never made anew.
+func (s *settling) expect(marks []watchdog.Mark) {
+	if s.nats == nil {
+		return
+	}
+	for _, m := range marks {
+		if m.Found {
+			s.nats.Ledger.(*natsbus.Ledger).Expect(m.Authority)
+		}
+	}
+}
+
 // onlyNamed is the choice of a process that reads: what is named, or nothing.
-func onlyNamed(marks []watchdog.Mark) (name, why string) {
+// Who may not read the name on NATS still hears what ends from now on.
+func (s *settling) onlyNamed(marks []watchdog.Mark) (name, why string) {
 	why = "no authority is named on these buses yet: nothing was ever settled"
 	for _, m := range marks {
 		switch {
@@ -263,6 +278,11 @@ func onlyNamed(marks []watchdog.Mark) (name, why string) {
 		case m.Err != nil:
 			why = m.Place + ": " + m.Err.Error()
 		}
+	}
+	if s.nats != nil && s.nats.up(context.Background()) && slices.ContainsFunc(marks, func(m watchdog.Mark) bool {
+		return m.Place == s.nats.MarkerName() && m.Err != nil && !errors.Is(m.Err, natsbus.ErrNoJetStream)
+	}) {
+		return watchdog.AuthorityJetStream, ""
 	}
 	return "", why
 }
