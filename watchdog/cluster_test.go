@@ -631,7 +631,7 @@ func (s *storm) checkHeld(key memoryKey, r *Record, p *proc) error {
 		return nil
 	}
 	for _, other := range s.fell {
-		if s.fellAt-other.heard[r.Writer] > 2500*time.Millisecond {
+		if s.fellAt-other.heard[r.Writer] > 1100*time.Millisecond {
 			return nil // it had not heard of all of them
 		}
 	}

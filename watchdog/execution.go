@@ -115,6 +115,18 @@ func (t *Tracker) executionOf(r *record, sd *side, b *Beat) placement {
 		}
 		return placeCurrent
 	}
+	if len(b.BootID) > 0 && r.generation != 0 && len(t.books.byID) > 0 {
+		// The ledger knows boot ids that we may have taken for another's.
+		if bk := t.books.of(b.ID); bk != nil {
+			switch e := bk.head.byBoot(string(b.BootID)); {
+			case e == nil:
+			case e.Generation > r.generation:
+				return placeNew
+			case e.Generation < r.generation:
+				return placeLate
+			}
+		}
+	}
 	otherBoot := false
 	if len(b.BootID) > 0 && sd != nil && sd.boot != "" {
 		if sd.boot == string(b.BootID) {
