@@ -66,7 +66,7 @@ func lookActions() []action {
 func moveActions() []action {
 	by := func(n int) func(*Model) tea.Cmd { return func(m *Model) tea.Cmd { return m.moveBy(n) } }
 	pages := func(num, den int) func(*Model) tea.Cmd {
-		return func(m *Model) tea.Cmd { return m.moveBy(num * max(m.bodyRows()/den, 1)) }
+		return func(m *Model) tea.Cmd { return m.moveBy(num * max(m.pageRows()/den, 1)) }
 	}
 	return []action{
 		{name: "down", keys: "j down", in: inViews, group: "move", move: true, help: "down", do: by(1)},
@@ -88,7 +88,7 @@ func viewActions() []action {
 		if v.key == "" {
 			continue
 		}
-		all = append(all, action{name: v.name, keys: v.key, in: inLists | inText, group: "views", help: v.help, off: v.off, do: func(m *Model) tea.Cmd { return m.openView(v.id) }})
+		all = append(all, action{name: v.name, keys: v.key, in: inLists | inText, group: "views", help: v.help, off: v.off, do: func(m *Model) tea.Cmd { return m.showView(v.id) }})
 	}
 	turn := func(n int) func(*Model) tea.Cmd { return func(m *Model) tea.Cmd { return m.turnView(n) } }
 	return append(all,
@@ -97,10 +97,14 @@ func viewActions() []action {
 		action{name: "focus", keys: "tab", in: inLists, group: "views", help: "focus the other pane", off: later("a second pane to focus is")},
 		action{name: "raw", keys: "p", in: inLists | inWhy, group: "views", help: "raw payload", off: later("the raw payload is")},
 		action{name: "session-logs", keys: "l", in: inLists | inWhy, group: "views", help: "logs of the session", off: later("logs are")},
-		action{name: "session-events", keys: "e", in: inLists | inWhy, group: "views", help: "events of the session", off: later("the events view is")},
-		action{name: "follow", keys: "F", in: inText, group: "views", help: "follow a text that grows", off: later("a text that grows is")},
-		action{name: "wrap", keys: "w", in: inText, group: "views", help: "wrap long lines", off: func(*Model) string { return "this text is wrapped already" }},
-		action{name: "times", keys: "t", in: inText, group: "views", help: "time stamps", off: later("a text with time stamps is")},
+		action{name: "session-events", keys: "e", in: inLists | inWhy, group: "views", help: "events of the session alone", off: needsSession, do: (*Model).openSessionEvents},
+		action{name: "go-to", keys: "enter", in: inEvents, group: "views", foot: "why", help: "the session of the event under the cursor", do: (*Model).goToEvent},
+		action{name: "search", keys: "/", in: inLines, group: "views", foot: "search", help: "look for text", do: (*Model).openSearch},
+		action{name: "next-match", keys: "n", in: inLines, group: "views", foot: "match", help: "next match", off: needsSearch, do: func(m *Model) tea.Cmd { return m.nextMatch(1) }},
+		action{name: "previous-match", keys: "N", in: inLines, group: "views", help: "previous match", off: needsSearch, do: func(m *Model) tea.Cmd { return m.nextMatch(-1) }},
+		action{name: "follow", keys: "F", in: inText, group: "views", foot: "follow", help: "follow a text that grows", off: onlyIn(inEvents|inLogs, "this text does not grow"), do: (*Model).toggleFollow},
+		action{name: "wrap", keys: "w", in: inText, group: "views", foot: "wrap", help: "wrap long lines", off: wrapsAlready, do: (*Model).toggleWrap},
+		action{name: "times", keys: "t", in: inText, group: "views", foot: "times", help: "time stamps", off: onlyIn(inEvents|inLogs, "this text has no time stamps"), do: (*Model).toggleTimes},
 		action{name: "export", keys: "E", in: inLists, group: "views", help: "export what is shown as JSON or CSV", off: later("export is")},
 		action{name: "handover", keys: "H", in: inLists, group: "views", help: "hand-over summary", off: later("the hand-over is")},
 	)

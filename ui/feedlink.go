@@ -103,6 +103,7 @@ func (m *Model) ask() tea.Cmd {
 	m.asking.seq++
 	a := m.table.ask(m.asking.seq, m.bodyRows())
 	m.query.fill(&a)
+	m.fillEvents(&a)
 	m.asking.pending = &a
 	return m.deliverAsk()
 }

@@ -53,6 +53,8 @@ func frames() []struct {
 		{"restarting", restartingChild(), About{Name: "local", Sweeper: "run@eu1-02/4700"}, ""},
 		{"ledger-away", ledgerAway(), About{Name: "prod", Sweeper: "serve@eu1-01"}, ""},
 		{"ledger-sources", ledgerAway(), About{Name: "prod", Sweeper: "serve@eu1-01"}, ": s o u r c e s enter"},
+		{"events", eventfulWindow(), prod, "3"},
+		{"session-events", eventfulWindow(), prod, "e"},
 		{"refused", emptyWindow(refusedLinks()...), About{Name: "local"}, ""},
 		{"connected", emptyWindow(upLink(watchdog.SourceNATS), refusedLinks()[1]), About{Name: "local"}, ""},
 	}
@@ -66,7 +68,7 @@ func TestGoldenFrames(t *testing.T) {
 			t.Run(fmt.Sprintf("%s-%dx%d", f.name, size[0], size[1]), func(t *testing.T) {
 				s := newScreen(t, f.window, f.about, size[0], size[1], withHost)
 				s.press(strings.Fields(f.keys)...)
-				s.show(f.window)
+				s.show(eventsOf(f.window, s.feed.last()))
 				golden(t, fmt.Sprintf("%s-%dx%d", f.name, size[0], size[1]), ansi.Strip(s.m.frame())+"\n")
 			})
 		}
@@ -84,15 +86,15 @@ func TestGoldenASCII(t *testing.T) {
 	for _, f := range frames() {
 		s := newScreen(t, f.window, f.about, 80, 24, func(o *Options) { o.ASCII, o.Theme = true, ThemeNone })
 		s.press(strings.Fields(f.keys)...)
-		s.show(f.window)
+		s.show(eventsOf(f.window, s.feed.last()))
 		frame := s.m.frame()
 		for i := range len(frame) {
 			if c := frame[i]; c != '\n' && (c < 0x20 || c > 0x7e) {
 				t.Fatalf("%s: byte %q in an ASCII frame without styles", f.name, c)
 			}
 		}
-		if f.name == "first-view" {
-			golden(t, "ascii-first-view", frame+"\n")
+		if f.name == "first-view" || f.name == "events" {
+			golden(t, "ascii-"+f.name, frame+"\n")
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // scene is where a key is pressed. No key does two things in one scene.
-type scene uint16
+type scene uint32
 
 const (
 	inSessions scene = 1 << iota
@@ -16,20 +16,28 @@ const (
 	inWhy
 	inSources
 	inHelp
+	inEvents
+	inLogs
+	inDumps // the list of them
+	inDump  // one of them
 	inFirstRun
-	inMenu // a list to choose from: sort, columns, contexts
+	inMenu     // a list to choose from: sort, columns, contexts
+	inQuestion // yes or no
 	inPrompt
 	inPalette
 	sceneEnd
 
 	inLists = inSessions | inReplay
-	inText  = inWhy | inSources | inHelp
+	inPages = inWhy | inSources | inHelp
+	inLines = inEvents | inLogs | inDumps | inDump
+	inText  = inPages | inLines
 	inViews = inLists | inText | inFirstRun | inMenu
 	inInput = inPrompt | inPalette
 )
 
 var sceneNames = map[scene]string{
 	inSessions: "sessions", inReplay: "replay", inWhy: "why", inSources: "sources", inHelp: "help", inFirstRun: "first run",
+	inEvents: "events", inLogs: "logs", inDumps: "dumps", inDump: "a dump", inQuestion: "a question",
 	inMenu: "menu", inPrompt: "prompt", inPalette: "palette",
 }
 

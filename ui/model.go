@@ -43,7 +43,9 @@ type Model struct {
 	query   querying
 	table   table
 	layers  []viewID
-	text    scroller // of the text view on top
+	text    scroller         // of the text view on top
+	pagers  [viewCount]pager // of the views of lines
+	events  eventsSeen
 	menu    menu
 	prompt  *prompt
 	palette *paletteList

@@ -107,7 +107,7 @@ func anyWindow(t *rapid.T) watchdog.Window {
 //
 // fault 43
 func TestFramesStayInsideTheScreen(t *testing.T) {
-	keys := []string{"j", "k", "g", "G", "pgdown", "ctrl+d", "i", "?", "/", ":", "s", "I", "C", "d", "!", "0", "Z", "n", "N", "esc", "q", "enter", "space", "c", "x", "backspace", "1", "2", "R", "tab", "o", "b", "e", "v", "w", "日", "~", "home", "end"}
+	keys := []string{"j", "k", "g", "G", "pgdown", "ctrl+d", "i", "?", "/", ":", "s", "I", "C", "d", "!", "0", "Z", "n", "N", "esc", "q", "enter", "space", "c", "x", "backspace", "1", "2", "R", "tab", "o", "b", "e", "v", "w", "3", "5", "6", "l", "F", "t", "D", "B", "y", "日", "~", "home", "end"}
 	rapid.Check(t, func(rt *rapid.T) {
 		width, height := rapid.IntRange(0, 300).Draw(rt, "width"), rapid.IntRange(0, 100).Draw(rt, "height")
 		about := About{Name: hostile().Draw(rt, "name"), Demo: rapid.Bool().Draw(rt, "demo"), ReadOnly: rapid.Bool().Draw(rt, "read-only"), Sweeper: hostile().Draw(rt, "sweeper")}

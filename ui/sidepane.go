@@ -29,8 +29,12 @@ func (m *Model) sidePane(width, lines int) [][]byte {
 	p.text(m.styles.Title, " latest ")
 	p.rule(m.styles.Dim, m.glyphs.Rule, width)
 	p.line()
-	for i := range m.window.Events {
-		m.drawTransition(p, &m.window.Events[i])
+	latest := m.window.Events
+	if m.window.AskSeq < m.events.seq {
+		latest = nil // they are still those of the events view
+	}
+	for i := range latest {
+		m.drawTransition(p, &latest[i])
 	}
 	if len(m.window.Events) == 0 {
 		p.text(m.styles.Dim, " nothing happened since we watch")

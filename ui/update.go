@@ -117,6 +117,7 @@ func (m *Model) arrived(msg *windowArrived) tea.Cmd {
 		return m.retitle()
 	}
 	m.window, m.have = msg.window, true
+	m.takeEvents(&m.window)
 	if m.note.text != "" && m.opt.Now()-m.note.at > noteLinger {
 		m.note = note{}
 	}
@@ -223,7 +224,7 @@ func (m *Model) undoLayer() tea.Cmd {
 		m.search = ""
 		return nil
 	case m.closeView():
-		return nil
+		return m.ask()
 	case m.opening.gen != 0:
 		m.opening.cancel()
 		m.opening = opening{}
@@ -241,7 +242,7 @@ func (m *Model) undoLayer() tea.Cmd {
 // back is q: the view below, then out.
 func (m *Model) back() tea.Cmd {
 	if m.closeView() {
-		return nil
+		return m.ask()
 	}
 	return tea.Quit
 }
@@ -268,6 +269,8 @@ func (m *Model) moveBy(n int) tea.Cmd {
 		m.first.sel = min(max(m.first.sel+n, 0), len(m.choices())-1)
 	case inWhy, inHelp, inSources:
 		m.text.move(n, m.bodyLines())
+	case inEvents, inLogs, inDumps, inDump:
+		return m.moveLine(n)
 	default:
 		m.table.move(n, m.bodyRows(), m.opt.Now())
 		return m.ask()

@@ -97,6 +97,14 @@ func (m *Model) geometry() geometry {
 // bodyRows is how many rows of the table are seen at once.
 func (m *Model) bodyRows() int { return max(m.geometry().rows, 1) }
 
+// pageRows is how many lines a page key moves by.
+func (m *Model) pageRows() int {
+	if m.scene()&(inPages|inLines) != 0 {
+		return max(m.bodyLines()-2, 1)
+	}
+	return m.bodyRows()
+}
+
 // tableRows is how many lines the table has below its heading.
 func (m *Model) tableRows() int { return max(m.geometry().rows, 0) }
 

@@ -1,6 +1,10 @@
 package ui
 
-import tea "charm.land/bubbletea/v2"
+import (
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+)
 
 // viewID names a view. Sessions is always at the bottom; others lie on it.
 type viewID uint8
@@ -26,8 +30,11 @@ type view struct {
 	name string
 	help string
 	in   scene
-	off  func(*Model) string // why it cannot be opened; nil: it can
+	off  func(*Model) string  // why it cannot be opened; nil: it can
+	open func(*Model) tea.Cmd // nil: it is only put on top
 	draw func(*Model, *painter)
+	// lines are what a view of lines shows.
+	lines func(*Model) lines
 }
 
 // allViews is the registry.
@@ -35,7 +42,7 @@ func allViews() []view {
 	return []view{
 		{id: viewSessions, key: "1", name: "sessions", help: "the table of sessions", in: inSessions, draw: (*Model).drawSessions},
 		{id: viewAlerts, key: "2", name: "alerts", help: "alerts and held groups", off: later("the alerts view is")},
-		{id: viewEvents, key: "3", name: "events", help: "what happened in the fleet", off: later("the events view is")},
+		{id: viewEvents, key: "3", name: "events", help: "what happened in the fleet", in: inEvents, off: needsFeed, open: (*Model).openAllEvents, draw: (*Model).drawEvents, lines: (*Model).eventLines},
 		{id: viewCommands, key: "4", name: "commands", help: "actions and their fate", off: later("the commands view is")},
 		{id: viewLogs, key: "5", name: "logs", help: "output of supervised sessions", off: later("the logs view is")},
 		{id: viewDumps, key: "6", name: "dumps", help: "stack dumps", off: later("the dump view is")},
@@ -60,11 +67,20 @@ func (m *Model) openView(id viewID) tea.Cmd {
 	switch {
 	case id == viewSessions:
 		m.layers = m.layers[:0]
+		return m.ask()
 	case id != m.top():
-		m.layers = append(m.layers, id)
+		m.layers = append(slices.DeleteFunc(m.layers, func(below viewID) bool { return below == id }), id)
 		m.text = scroller{}
 	}
 	return nil
+}
+
+// showView is what a view's key does.
+func (m *Model) showView(id viewID) tea.Cmd {
+	if open := m.views[id].open; open != nil {
+		return open(m)
+	}
+	return m.openView(id)
 }
 
 // closeView takes the top view away and reports whether there was one.
@@ -72,8 +88,12 @@ func (m *Model) closeView() bool {
 	if len(m.layers) == 0 {
 		return false
 	}
+	closed := m.top()
 	m.layers = m.layers[:len(m.layers)-1]
 	m.text = scroller{}
+	if closed == viewEvents {
+		m.events = eventsSeen{version: m.events.version, seq: m.asking.seq + 1} // the next ask is for the latest of all
+	}
 	return true
 }
 
@@ -82,14 +102,14 @@ func (m *Model) closeView() bool {
 func oneView(m *Model) string {
 	open := 0
 	for i := range m.views {
-		if v := &m.views[i]; v.key != "" && v.off == nil {
+		if v := &m.views[i]; v.key != "" && (v.off == nil || v.off(m) == "") {
 			open++
 		}
 	}
 	if open > 1 {
 		return ""
 	}
-	return "there is only one view yet: sessions"
+	return "there is only one view now: sessions"
 }
 
 // turnView goes to the next view with a key that can be opened.
@@ -98,7 +118,7 @@ func (m *Model) turnView(n int) tea.Cmd {
 	at := 0
 	for i := range m.views {
 		v := &m.views[i]
-		if v.key == "" || v.off != nil {
+		if v.key == "" || v.off != nil && v.off(m) != "" {
 			continue
 		}
 		if v.id == m.top() {
@@ -107,7 +127,7 @@ func (m *Model) turnView(n int) tea.Cmd {
 		open = append(open, v.id)
 	}
 	m.layers = m.layers[:0]
-	return m.openView(open[((at+n)%len(open)+len(open))%len(open)])
+	return m.showView(open[((at+n)%len(open)+len(open))%len(open)])
 }
 
 // scene says where a key is pressed now.

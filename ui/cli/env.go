@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/term"
 )
 
@@ -25,6 +26,15 @@ type Env struct {
 	// Interrupts gives a context that ends at SIGINT, SIGTERM or SIGHUP. A
 	// second signal after that kills the process, so nobody is trapped.
 	Interrupts func(parent context.Context) (context.Context, context.CancelFunc)
+
+	wrap func(tea.Model) tea.Model // tests put something between terminal and screen; nil
+}
+
+func (e Env) onScreen(model tea.Model) tea.Model {
+	if e.wrap == nil {
+		return model
+	}
+	return e.wrap(model)
 }
 
 // System is the Env of the running process.

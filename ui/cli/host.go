@@ -24,6 +24,7 @@ type host struct {
 	// serve reaches the serve to look through; nil, nil: there is none.
 	serve func(context.Context, *config.Config) (*serveview.Client, error)
 	spawn func(func()) // starts a goroutine that gives the terminal back if it panics
+	guard *selfGuard   // watches over the engine; nil: nothing does
 }
 
 // Contexts lists the clusters that the configuration names.
@@ -158,7 +159,7 @@ func bareSettings(origin, natsURL, redisURL string) (*config.Config, error) {
 // watch attaches an observer. What behind holds is ended after it, or at once if
 // there is an error.
 func (h *host) watch(settings *config.Config, about ui.About, behind ...func()) (ui.Feed, error) {
-	watching, err := newObserver(settings, observerOptions{clock: clock.System(), log: h.log, ping: true, spawn: h.spawn}).start()
+	watching, err := newObserver(settings, observerOptions{clock: clock.System(), log: h.log, ping: true, spawn: h.spawn, guard: h.guard}).start()
 	if err != nil {
 		for _, end := range behind {
 			end()

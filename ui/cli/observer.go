@@ -30,6 +30,7 @@ type observer struct {
 	settling *settling            // reads ends, and settles if this process does; nil: neither
 	foreign  func(*watchdog.Beat) // told every beat that a bus brings; nil: nobody is
 	spawn    func(func())         // starts a goroutine
+	guard    *selfGuard           // watches over the engine; nil: nothing does
 
 	running sync.WaitGroup // the sources' Run
 
@@ -49,6 +50,8 @@ type observerOptions struct {
 	// spawn starts the observer's goroutines; nil: go. Beside a screen it must
 	// give the terminal back when one of them panics.
 	spawn func(func())
+	// guard watches over the engine; nil: nothing does.
+	guard *selfGuard
 }
 
 // newObserver makes an observer; it connects to nothing before Run.
@@ -62,6 +65,7 @@ func newObserver(settings *config.Config, o observerOptions) *observer {
 	}
 	return &observer{
 		spawn:    o.spawn,
+		guard:    o.guard,
 		engine:   watchdog.NewEngine(engine),
 		settling: o.settling,
 		clock:    o.clock,
@@ -171,6 +175,7 @@ func (o *observer) retry() {
 // started is an observer that runs.
 type started struct {
 	*observer
+	watch  *loopWatch // over the engine; nil: nothing watches
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error // once done is closed
@@ -179,12 +184,16 @@ type started struct {
 // start opens the sources and runs everything until stop. Its error says which
 // setting is wrong; then nothing runs.
 func (o *observer) start() (*started, error) {
+	watch, err := o.guard.over("the engine", reachEngine(o.engine))
+	if err != nil {
+		return nil, err
+	}
 	if err := o.open(); err != nil {
 		o.close()
 		return nil, misconfigured(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &started{observer: o, cancel: cancel, done: make(chan struct{})}
+	s := &started{observer: o, watch: watch, cancel: cancel, done: make(chan struct{})}
 	if o.settling != nil {
 		o.running.Add(1)
 		o.spawn(func() {
@@ -199,11 +208,13 @@ func (o *observer) start() (*started, error) {
 			s.err = fault(err)
 		}
 	})
+	watch.arm()
 	return s, nil
 }
 
 // stop ends it and waits until everything behind it has ended.
 func (s *started) stop() error {
+	s.watch.disarm()
 	s.cancel()
 	<-s.done
 	return s.err

@@ -142,6 +142,7 @@ a loss, a dispute, a wait for a person, a mass silence.`,
 		},
 	}
 	a.addConfig(c, &f)
+	a.addGuard(c)
 	f.addTheme(c)
 	f.addJSON(c)
 	c.Flags().Float64Var(&speed, "speed", 0, "recorded seconds that pass in a real one (default 1, of the bundled night 20)")

@@ -46,6 +46,7 @@ A session that the configuration names (sessions) keeps what stands there.`,
 	}
 	c.Flags().SetInterspersed(false) // what follows the command is its own
 	a.addSources(c, &f.flags)
+	a.addGuard(c)
 	f.addTheme(c)
 	set := c.Flags()
 	set.StringVar(&f.id, "id", "", "call the session `ID` (default: after the command)")
@@ -82,7 +83,7 @@ func (a *app) run(c *cobra.Command, f *runFlags, args []string) error {
 	a.warn(settings.Warnings)
 	ctx, stop := a.env.Interrupts(context.Background())
 	defer stop()
-	o.log, o.spawn, o.onLine = log, plainly, a.passThrough
+	o.log, o.spawn, o.onLine, o.guard = log, plainly, a.passThrough, newSelfGuard(settings, nil, log)
 	s, err := openStation(settings, o)
 	if err != nil {
 		return err
@@ -194,7 +195,7 @@ func (a *app) passThrough(_ watchdog.ID, l process.Line) {
 func (a *app) superviseOnScreen(c *cobra.Command, f *flags, o stationOptions) error {
 	return a.screenWith(c, f, &ui.Target{Kind: ui.TargetConfigured, Context: f.context}, func(h *host) {
 		h.station = func(settings *config.Config) (*station, error) {
-			o.log, o.spawn = h.log, h.spawn
+			o.log, o.spawn, o.guard = h.log, h.spawn, h.guard
 			return openStation(settings, o)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
@@ -57,14 +58,25 @@ func (a *app) screenWith(c *cobra.Command, f *flags, target *ui.Target, change f
 		serve: func(ctx context.Context, settings *config.Config) (*serveview.Client, error) {
 			return a.serveOf(ctx, c, settings, f)
 		}}
+	opens.guard = newSelfGuard(settings, tty.Restore, log)
 	change(opens)
+	watch, err := opens.guard.over("the screen", tty.Post)
+	if err != nil {
+		return err
+	}
+	defer watch.disarm()
 	model := ui.New(ui.Options{
 		Host: opens,
 		Open: target, Theme: theme, ASCII: settings.UI.ASCII || capabilities.ASCII,
 		Light: capabilities.Light, Mouse: settings.UI.Mouse, KeyMap: keys, Copy: tty.Copy,
 	})
 	defer model.Close()
-	result, err := tty.Run(context.Background(), model, terminal.Options{Capabilities: capabilities, Translate: translate})
+	result, err := tty.Run(context.Background(), a.env.onScreen(model), terminal.Options{
+		Capabilities: capabilities, Translate: translate,
+		// The first that passes the loop is after the first frame.
+		Started: func(func(tea.Msg)) { tty.Go(func() { tty.Post(watch.arm) }) },
+	})
+	watch.disarm()
 	if err != nil {
 		log.Error("the screen ended", "error", err)
 		return fault(err)

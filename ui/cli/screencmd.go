@@ -65,6 +65,7 @@ func (a *app) watchCommand() *cobra.Command {
 	}
 	a.addSources(c, &f)
 	a.addServe(c, &f)
+	a.addGuard(c)
 	f.addTheme(c)
 	f.addJSON(c)
 	return c
@@ -95,6 +96,7 @@ Without a terminal it plays for 20 s and lists what is seen then.`,
 		},
 	}
 	a.addConfig(c, &f)
+	a.addGuard(c)
 	f.addTheme(c)
 	f.addJSON(c)
 	set := c.Flags()

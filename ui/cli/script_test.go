@@ -21,7 +21,9 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"sessionwatch": func() { os.Exit(cli.Main(os.Args[1:], cli.System())) },
+		"sessionwatch":          func() { os.Exit(cli.Main(os.Args[1:], cli.System())) },
+		"sessionwatch-wedging":  func() { os.Exit(mainThatWedges()) },
+		"sessionwatch-engining": func() { os.Exit(cli.MainWithWedgingEngine(os.Args[1:], cli.System())) },
 	})
 }
 

@@ -31,7 +31,8 @@ type serving struct {
 // openServing opens everything that can be refused; it waits for no server.
 func openServing(settings *config.Config, log *slog.Logger) (*serving, error) {
 	s := &serving{began: time.Now()}
-	o := stationOptions{role: "serve", db: "serve.db", state: "sessions.json", sessions: settings.Sessions, sweeps: true, log: log, spawn: plainly}
+	o := stationOptions{role: "serve", db: "serve.db", state: "sessions.json", sessions: settings.Sessions, sweeps: true, log: log, spawn: plainly,
+		guard: newSelfGuard(settings, nil, log)}
 	if listen := settings.Serve.Listen; listen != config.None && settings.Serve.TLS.CertFile == "" {
 		o.heartbeatURL = "http://" + listen + "/heartbeat"
 		o.heartbeatToken = func(id watchdog.ID, g watchdog.Generation) string {
@@ -47,9 +48,6 @@ func openServing(settings *config.Config, log *slog.Logger) (*serving, error) {
 	}
 	return s, nil
 }
-
-// plainly starts a goroutine.
-func plainly(f func()) { go f() }
 
 // run serves until ctx ends.
 func (s *serving) run(ctx context.Context, ready func(text string)) error {
@@ -88,6 +86,7 @@ func (s *serving) run(ctx context.Context, ready func(text string)) error {
 	case <-s.watching.done:
 		err = s.watching.err
 	}
+	s.watching.watch.disarm()
 	cancel()
 	s.running.Wait()
 	return err
@@ -195,7 +194,7 @@ func (h heartbeats) Beats(batch []watchdog.Beat) {
 
 // health is what GET /health says.
 func (s *serving) health() httpregistry.Health {
-	h := httpregistry.Health{Status: "ok", UptimeSecs: time.Since(s.began).Seconds()}
+	h := httpregistry.Health{Status: "ok", UptimeSecs: time.Since(s.began).Seconds(), Watchdog: s.watchdogHealth()}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	w, err := s.watching.engine.Look(ctx, watchdog.Ask{})
@@ -209,6 +208,20 @@ func (s *serving) health() httpregistry.Health {
 	}
 	if w.Ledger.Overdue {
 		h.Status = "degraded"
+	}
+	return h
+}
+
+// watchdogHealth tells of the watchdog over the engine; nil where none is
+// configured.
+func (s *serving) watchdogHealth() *httpregistry.WatchdogHealth {
+	settings := &s.settings.Watchdog
+	if !settings.Configured {
+		return nil
+	}
+	h := &httpregistry.WatchdogHealth{Enabled: settings.Enabled, WedgeAfterS: (settings.LivenessInterval * time.Duration(settings.LivenessStrikes)).Seconds()}
+	if w := s.watching.watch; w != nil {
+		h.Armed, h.LoopLagMilli = w.Armed(), float64(w.lag().Microseconds())/1000
 	}
 	return h
 }

@@ -27,6 +27,7 @@ Several serves at once are safe: every end is written once, by whoever is first.
 		RunE:    func(c *cobra.Command, _ []string) error { return a.serve(c, &f) },
 	}
 	a.addSources(c, &f)
+	a.addGuard(c)
 	c.Flags().String("listen", "", "`HOST:PORT` of registry, health, metrics and view; - for none (default 127.0.0.1:7077)")
 	return c
 }

@@ -40,6 +40,7 @@ type stationOptions struct {
 	sweeps   bool // settles what others run too
 	log      *slog.Logger
 	spawn    func(func())
+	guard    *selfGuard // watches over the engine; nil: nothing does
 
 	heartbeatURL   string
 	heartbeatToken func(watchdog.ID, watchdog.Generation) string
@@ -79,7 +80,7 @@ func openStation(settings *config.Config, o stationOptions) (s *station, err err
 	if err != nil {
 		return s, misconfigured(err)
 	}
-	observer := newObserver(settings, observerOptions{clock: s.clock, log: o.log, ping: true, settling: s.settling, sweeps: o.sweeps, spawn: o.spawn})
+	observer := newObserver(settings, observerOptions{clock: s.clock, log: o.log, ping: true, settling: s.settling, sweeps: o.sweeps, spawn: o.spawn, guard: o.guard})
 	if len(o.sessions) > 0 {
 		s.children, err = openSupervising(settings, supervisingOptions{sessions: o.sessions, dir: s.dir, state: o.state, writer: s.writer,
 			ends: s.settling, clock: s.clock, log: o.log, engine: observer.engine,
@@ -110,6 +111,9 @@ func (s *station) supervise(spawn func(func())) {
 // close ends the children, waits until nothing of them is left and their ends
 // are settled, and then ends everything else.
 func (s *station) close() {
+	if s.watching != nil {
+		s.watching.watch.disarm()
+	}
 	s.leave()
 	if s.children != nil && s.watching != nil {
 		<-s.children.over
