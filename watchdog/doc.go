@@ -24,8 +24,8 @@
 //
 // The rows are tried from the top; the first that matches wins.
 //
-//	terminal record, end beat ------------> completed error stopped lost expired
 //	supervisor ---------------------------> crash-loop restarting
+//	terminal record, end beat ------------> completed error stopped lost expired
 //	every carrying source is blind -------> unknown
 //	loop watchdog, loop lag --------------> wedged
 //	publisher says so --------------------> stalled

@@ -90,6 +90,15 @@ func decide(f *Facts, th *Thresholds, v *View, now time.Duration) decision {
 
 // decideEnded covers the rows that hold whether we see or not.
 func decideEnded(f *Facts) (decision, bool) {
+	// A supervisor that starts it again, or holds it, goes on from the end of the
+	// generation that failed, however late that end is told.
+	switch f.Supervised.Phase {
+	case SupervisorCrashLoop:
+		return decision{verdict: CrashLoop, rule: ruleSupervisor, since: f.Supervised.At, next: forever}, true
+	case SupervisorRestarting:
+		return decision{verdict: Restarting, rule: ruleSupervisor, since: f.Supervised.At, next: forever}, true
+	case SupervisorNone, SupervisorRunning, SupervisorStopping, SupervisorHeld:
+	}
 	if f.Terminal.ends() {
 		return decision{verdict: verdictOfOutcome(f.Terminal.Outcome), rule: ruleTerminal, since: f.Terminal.At, next: forever}, true
 	}
@@ -99,13 +108,6 @@ func decideEnded(f *Facts) (decision, bool) {
 			verdict = Failed
 		}
 		return decision{verdict: verdict, rule: ruleEndBeat, since: f.EndedAt, next: forever}, true
-	}
-	switch f.Supervised.Phase {
-	case SupervisorCrashLoop:
-		return decision{verdict: CrashLoop, rule: ruleSupervisor, since: f.Supervised.At, next: forever}, true
-	case SupervisorRestarting:
-		return decision{verdict: Restarting, rule: ruleSupervisor, since: f.Supervised.At, next: forever}, true
-	case SupervisorNone, SupervisorRunning:
 	}
 	return decision{}, false
 }

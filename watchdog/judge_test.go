@@ -258,9 +258,9 @@ var rows = []struct {
 	rule ruleID
 	are  change
 }{
+	{"supervisor", ruleSupervisor, supervised(SupervisorCrashLoop)},
 	{"terminal record", ruleTerminal, terminal(OutcomeStopped)},
 	{"end beat", ruleEndBeat, func(s *scene) { s.f.EndedAt = judgedAt - time.Minute }},
-	{"supervisor", ruleSupervisor, supervised(SupervisorCrashLoop)},
 	{"blind", ruleBlind, unsighted(2*time.Second, SourceNATS, SourceRedis)},
 	{"loop watchdog", ruleLoopWatchdog, wedged},
 	{"loop lag", ruleLoopLag, lag(time.Minute)},
