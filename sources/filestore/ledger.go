@@ -142,8 +142,9 @@ func (l *Ledger) Record(ctx context.Context, id watchdog.ID, g watchdog.Generati
 }
 
 // get copies one value; nil is none.
-func (l *Ledger) get(ctx context.Context, bucket, key []byte) (value []byte, err error) {
-	err = l.file.view(ctx, func(tx *bbolt.Tx) error {
+func (l *Ledger) get(ctx context.Context, bucket, key []byte) ([]byte, error) {
+	var value []byte
+	err := l.file.view(ctx, func(tx *bbolt.Tx) error {
 		value = bytes.Clone(tx.Bucket(bucket).Get(key))
 		return nil
 	})

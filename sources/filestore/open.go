@@ -308,8 +308,8 @@ type errUnfinished struct{ error }
 
 func (e errUnfinished) Unwrap() error { return e.error }
 
-// view reads. What fn sets may be used only if the error is nil: at the end of
-// ctx it may still run.
+// view reads. What fn sets may be used only if the error is nil, and must be no
+// result of its caller: at the end of ctx fn may still run.
 func (f *File) view(ctx context.Context, fn func(tx *bbolt.Tx) error) error {
 	return f.bounded(ctx, func() error { return f.db.View(fn) })
 }

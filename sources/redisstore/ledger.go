@@ -92,6 +92,7 @@ func (l *Ledger) WriteOnce(ctx context.Context, r watchdog.Record) (watchdog.Rec
 // findable: it is named among the untold ones before it is written, so that a
 // crash cannot hide it.
 func (l *Ledger) settle(ctx context.Context, r watchdog.Record, text []byte) (standing string, found bool, err error) {
+	var stood *string // not a result of this function, which may return before the call ends
 	generation := strconv.FormatUint(uint64(r.Generation), 10)
 	keys := l.shared([]string{
 		wire.TerminalKey(r.ID, r.Generation), wire.OutboxKey(r.ID), wire.LeaseKey(r.ID), wire.HeadKey(r.ID),
@@ -104,7 +105,7 @@ func (l *Ledger) settle(ctx context.Context, r watchdog.Record, text []byte) (st
 		if err != nil {
 			return err
 		}
-		standing, err = settleScript.Run(ctx, c, keys,
+		answer, err := settleScript.Run(ctx, c, keys,
 			text, generation, untoldName(r.ID, r.Generation), string(r.ID), wire.MaxDocumentBytes, journalLength, epoch).Text()
 		if errors.Is(err, redis.Nil) {
 			if c.cluster != nil {
@@ -112,13 +113,15 @@ func (l *Ledger) settle(ctx context.Context, r watchdog.Record, text []byte) (st
 			}
 			return nil
 		}
-		found = err == nil
+		if err == nil {
+			stood = &answer
+		}
 		return err
 	})
-	if err != nil {
+	if err != nil || stood == nil {
 		return "", false, err
 	}
-	return standing, found, nil
+	return *stood, true, nil
 }
 
 // enter makes a journal entry of its own. Its loss does no harm.

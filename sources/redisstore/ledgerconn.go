@@ -76,7 +76,8 @@ var errConnClosed = errors.New("the connection is closed")
 
 // do makes a call that ends with ctx, whatever the library does: it heeds
 // deadlines, but no cancellation in the midst of a read. What fn sets may be
-// used only if the error is nil.
+// used only if the error is nil, and must be no result of its caller: that one
+// may return while fn still runs.
 func (c *Conn) do(ctx context.Context, fn func(ctx context.Context, c *client) error) error {
 	if err := ctx.Err(); err != nil {
 		return notBegun{err}

@@ -102,7 +102,8 @@ func (l *Ledger) Follow(ctx context.Context, post func(watchdog.Event)) error {
 // From the pool a broken one would be replaced without a word, and what follows
 // must know of every break.
 func (f *follower) connect(ctx context.Context) error {
-	return f.ledger.conn.do(ctx, func(ctx context.Context, c *client) error {
+	var got *redis.Conn
+	err := f.ledger.conn.do(ctx, func(ctx context.Context, c *client) error {
 		master, ok := c.UniversalClient.(*redis.Client)
 		if !ok {
 			var err error
@@ -111,13 +112,21 @@ func (f *follower) connect(ctx context.Context) error {
 			}
 		}
 		line := master.Conn()
-		if err := line.Ping(ctx).Err(); err != nil {
+		err := line.Ping(ctx).Err()
+		if err == nil {
+			err = ctx.Err() // then nobody waits for it any more
+		}
+		if err != nil {
 			_ = line.Close()
 			return err
 		}
-		f.line = line
+		got = line
 		return nil
 	})
+	if err == nil {
+		f.line = got
+	}
+	return err
 }
 
 func (f *follower) hangUp() {
@@ -222,9 +231,10 @@ func (f *follower) lookAt(ctx context.Context, n node, pattern string) error {
 // more of them.
 func (f *follower) tellPage(ctx context.Context) (more bool, err error) {
 	var page []redis.XMessage
+	line := f.line
 	err = f.ledger.conn.do(ctx, func(ctx context.Context, _ *client) error {
 		// The entry where we are comes first, if it is still there.
-		found, err := f.line.XRangeN(ctx, journalKey, f.at.String(), "+", followPage).Result()
+		found, err := line.XRangeN(ctx, journalKey, f.at.String(), "+", followPage).Result()
 		page = found
 		return err
 	})

@@ -283,14 +283,15 @@ func (r *Registry) readAll(ctx context.Context, keys []string, each func(Hash, e
 // Mark sets the status of a hash that is still as it was read: reaped keeps
 // last_seen, expired sets it to 0. changed is false if it is not.
 func (r *Registry) Mark(ctx context.Context, as Hash, to string) (changed bool, err error) {
+	marked := false
 	err = r.conn.write(ctx, func(ctx context.Context, c *client) (err error) {
-		changed, err = markScript.Run(ctx, c, []string{wire.RegistryKey(as.ID)}, as.seenMillis(), as.Status, to).Bool()
+		marked, err = markScript.Run(ctx, c, []string{wire.RegistryKey(as.ID)}, as.seenMillis(), as.Status, to).Bool()
 		return err
 	})
 	if err != nil {
 		return false, r.failed(err)
 	}
-	return changed, nil
+	return marked, nil
 }
 
 // Forget removes the hash of a session that ended by its own word.
@@ -310,14 +311,15 @@ func (r *Registry) ReaperRan(ctx context.Context, at time.Time) error {
 // LastRun reads when the reaper last ran.
 func (r *Registry) LastRun(ctx context.Context) (at time.Time, found bool, err error) {
 	var text []byte
+	var stands bool
 	err = r.conn.do(ctx, func(ctx context.Context, c *client) (err error) {
-		text, found, err = read(ctx, c, wire.ReaperLastRunKey)
+		text, stands, err = read(ctx, c, wire.ReaperLastRunKey)
 		return err
 	})
 	if err != nil {
 		return time.Time{}, false, r.failed(err)
 	}
-	if !found {
+	if !stands {
 		return time.Time{}, false, nil
 	}
 	ms, err := readSeconds(string(text))
