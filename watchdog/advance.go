@@ -293,7 +293,11 @@ func (t *Tracker) park(n uint32, r *record, set SourceSet) {
 
 // lookAtEnd notes when a record is to be settled, or that it is due.
 func (t *Tracker) lookAtEnd(n uint32, r *record, f *Facts, th *Thresholds, v *View, d *decision, now time.Duration) {
-	f.Group, f.Held = t.heldWith(n) // the verdict itself may have made it one of many
+	// The verdict itself may have made it one of many, just now.
+	f.Group, f.Held = t.heldWith(n)
+	if bk := t.books.of(t.store.idOf(r)); bk != nil {
+		f.NoticedAt = bk.noticed
+	}
 	d.next = min(d.next, t.heldUntil(n))
 	e := decideSettle(f, th, v, now)
 	t.owe(n, e.over && !neverByItself(e.waits))
@@ -353,6 +357,9 @@ func (t *Tracker) setVerdict(n uint32, r *record, d decision, now time.Duration,
 		}
 		if d.verdict == Silent {
 			t.wentSilent(n, since)
+			if t.sweeping() {
+				t.needBook(ID(t.store.idOf(r))).noticed = now
+			}
 		}
 		t.changed(n, r, from, since, first)
 	}

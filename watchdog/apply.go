@@ -38,7 +38,7 @@ func (t *Tracker) applyBeat(b *Beat) {
 		case placeCurrent:
 		}
 	}
-	start := r.start
+	start, boot := r.start, t.bootOf(r)
 	recheck = t.learn(r, b) || recheck
 	told = t.published(r, b) || told
 	told = t.optional(r, b) || told
@@ -47,12 +47,27 @@ func (t *Tracker) applyBeat(b *Beat) {
 		t.changes++
 	}
 	recheck = t.beatAt(r, b) || recheck
+	if boot != "" && len(b.BootID) > 0 && boot != string(b.BootID) {
+		t.anotherBoot(n, r, b)
+	}
 	if recheck || t.mono(start)-t.mono(r.start) > startMoved {
 		t.wantNumber(n)
 	}
 	if recheck || r.verdict != Running || r.parked != 0 || r.flags&flagExtended != 0 {
 		t.look(n, r, b.Received, !known)
 	}
+}
+
+// anotherBoot: a second boot id for what starts alike may be the child's beside
+// its supervisor's, or another process. The ledger tells.
+func (t *Tracker) anotherBoot(n uint32, r *record, b *Beat) {
+	if !t.sweeping() || b.Generation != 0 {
+		return
+	}
+	bk := t.needBook(ID(b.ID))
+	r.generation = bk.head.number(string(b.BootID), time.Time{}, 0)
+	bk.claimed, bk.claim = 0, Claim{}
+	t.wantNumber(n)
 }
 
 // recordOf finds the record of a beat, or makes one. What the ledger told of a

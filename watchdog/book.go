@@ -19,6 +19,7 @@ type book struct {
 	after   Generation    // the newest that was seen to be over before the present execution
 	unclear bool          // the ledger could not tell the number
 	settle  attempt       // of the present generation
+	noticed time.Duration // Mono at which its silence was noticed; 0 not
 	past    []past        // overtaken executions that have no end yet, oldest first
 
 	lease lease

@@ -630,7 +630,11 @@ func (s *storm) checkHeld(key memoryKey, r *Record, p *proc) error {
 	if r.Reason == reasonSuperseded || r.Outcome != OutcomeLost || !slices.Contains(s.fell, p) || s.now.Mono >= s.fellAt+s.policy.BrakeHold {
 		return nil
 	}
+	i := slices.IndexFunc(s.nodes, func(n *sweeperNode) bool { return n.name == r.Writer })
 	for _, other := range s.fell {
+		if v := s.nodes[i].detail(other.agent.id).Verdict; other != p && v != Silent {
+			return nil // it shows another of them otherwise, rightly or not
+		}
 		if s.fellAt-other.heard[r.Writer] > 1100*time.Millisecond {
 			return nil // it had not heard of all of them
 		}

@@ -81,6 +81,7 @@ type Facts struct {
 	Overtaken Generation    // a newer number that the ledger knows; 0 none
 	LeaseHeld time.Duration // last sight of its lease; never
 	LeaseGone time.Duration // its lease, which was held, went; never
+	NoticedAt time.Duration // when its silence was noticed, which may be after it began; 0 not
 	Trouble   string        // why it could not be settled the last time
 }
 

@@ -143,7 +143,15 @@ func (s *settling) lost(f *Facts, th *Thresholds, v *View, now time.Duration) {
 		s.blind |= one.blind
 		s.onlySighted(v, src.Set())
 	}
+	if noticed := f.NoticedAt + noticeGrace; f.NoticedAt != 0 && now < noticed {
+		s.over, s.next = false, min(s.next, noticed)
+	}
 }
+
+// noticeGrace is how long a silence must be known before it is settled, however
+// long ago it began: when many are noticed late, one after the other, the first
+// must not be gone before the last shows that they fell together.
+const noticeGrace = 2 * time.Second
 
 // onlySighted: who is blind now settles nothing, whatever was seen before.
 func (s *settling) onlySighted(v *View, set SourceSet) {

@@ -336,7 +336,7 @@ func (t *Tracker) facts(n uint32, r *record, sd *side) Facts {
 
 // fromBook takes what is known beside the beats.
 func (f *Facts) fromBook(r *record, bk *book) {
-	f.Trouble = bk.settle.trouble
+	f.Trouble, f.NoticedAt = bk.settle.trouble, bk.noticed
 	if r.generation != 0 && bk.head.Generation > r.generation {
 		f.Overtaken = bk.head.Generation
 	}
