@@ -65,7 +65,44 @@
 // # Correlated silence
 //
 // If many sessions fall silent within [GroupWindow] of each other, the likely
-// cause is what they share. They are one group: one alert, settling held.
+// cause is what they share. They are one group: one alert, settling held, each
+// member from its own joining. If it is more than half of the live, it is held
+// until they beat again or an operator releases it.
+//
+// # Generations and their ends
+//
+// The unit that ends exactly once is (session, generation). Numbers are given out
+// and ends are written by a [Ledger], which compares and swaps; all that is
+// decided about it is pure: [Head.Claim] and [Head.End] decide heads, Judge and
+// decideSettle decide when an end is due.
+//
+//	       Claim            beats            Settle
+//	? ------------> open ----------> open ----------> ended
+//	                 |                                  |
+//	                 +-- a newer number: superseded ----+   never back
+//
+// A sweeper, which is a [Tracker] with a name, asks by effects ([Number],
+// [Settle], [Sweep], [QuarantineLate]); a [Settler] carries them out and tells
+// what came of it by events. Between judging and writing lies the wire, so the
+// settler asks [Tracker.StillDue] right before the write, and the write itself is
+// conditioned on there being no record: whoever comes second learns the winner.
+// Order survives a crash anywhere: the record first, then head and projections,
+// then notifications; what is missing is in the ledger's outbox, and anybody's
+// next pass does it. Nothing depends on who is leader, because nobody is.
+//
+// Lost is a generation of which no beat came for longer than [Policy].LostAfter
+// and LostAfterMissed cadences, seen by every source that would have told of one,
+// by an observer that is sighted now, not starved, and not held. With unknown
+// cadence, by the absence of a Redis key alone, or after a foreign producer's last
+// word "stalled", nobody is ever lost by itself.
+//
+// After lost, stopped or expired, what the execution still says goes into
+// quarantine. It revives nothing and renews nothing.
+//
+// Beside its record a session has a book, if a ledger is followed: its head, its
+// ends, and what is owed. Sessions that only the ledger knows are shown as that
+// and no more; if they stay unheard for one fresh deadline they are lost like any
+// other, so that a sweeper that starts settles what died while there was none.
 //
 // # Structure
 //
@@ -92,12 +129,22 @@
 //     comes: then the publisher's clock was set back.
 //  5. The wall clock changes no verdict.
 //  6. The members of a correlated silence are held.
-//  7. The stored verdict is what Judge says now: no deadline is missed by more
+//  7. Settling: a generation has one record, whose winner never changes; none is
+//     settled whose beats reached the one who settles within its deadline, by
+//     his own clock; every one that is over is settled in the end; an end that
+//     was told is not taken back; its transcript has error and done, or done,
+//     once; a store that the cluster did not name settles nothing.
+//  8. The stored verdict is what Judge says now: no deadline is missed by more
 //     than one tick, and counts, rows and details agree.
 //
 // # What is honestly impossible
 //
-// To tell a dead agent from a slow one. To detect faster than the publisher
+// To tell a dead agent from a slow one, or a stopped one from one that is gone.
+// To place five-field beats that waited while we ourselves were stopped, or that
+// were held up for longer than their run: only their start tells runs apart. To
+// number five-field runs alike by sweepers whose wall clocks differ by more than
+// the tolerance of a start. To settle exactly once by a store that forgets what
+// it acknowledged. To detect faster than the publisher
 // beats. To know what the absence of a key means. To know the age of work that
 // nobody reports.
 package watchdog

@@ -221,7 +221,7 @@ func (w *world) check() error {
 		sum += n
 	}
 	if sum != win.Total || len(win.Rows) != win.Total {
-		return fmt.Errorf("7: %d counted, %d rows, %d known", sum, len(win.Rows), win.Total)
+		return fmt.Errorf("8: %d counted, %d rows, %d known", sum, len(win.Rows), win.Total)
 	}
 	for _, row := range win.Rows {
 		if err := w.checkRow(row); err != nil {
@@ -254,7 +254,7 @@ func (w *world) checkRow(row Row) error {
 	n, _ := w.tr.store.find([]byte(row.ID))
 	r := w.tr.store.at(n)
 	if shown, _ := w.tr.shown(r); shown != row.Verdict {
-		return fmt.Errorf("7: %s stored as %v, judged %v (%s)", a.id, shown, row.Verdict, row.Why)
+		return fmt.Errorf("8: %s stored as %v, judged %v (%s)", a.id, shown, row.Verdict, row.Why)
 	}
 	if r.generation != a.gen {
 		return nil // the new execution has not been heard yet
