@@ -225,12 +225,6 @@ func silentAt(f *Facts, th *Thresholds, v *View) time.Duration {
 	return v.moved(f.Carried, f.LastBeat, f.LastBeat+after, th.Interval)
 }
 
-// lostAt is the Mono at which a generation may be settled as lost.
-func lostAt(f *Facts, th *Thresholds, v *View) time.Duration {
-	grace := max(th.Interval, th.RedisTTL)
-	return v.moved(f.Carried, f.LastBeat, f.LastBeat+v.stretch(lostAfter(th.Policy, th.Interval)), grace)
-}
-
 // absenceCounts is when the absence of a key means something again: one
 // cadence after the store reconnected, restarted or changed its topology.
 func absenceCounts(v *View, th *Thresholds) time.Duration {
