@@ -89,7 +89,7 @@ func (m *Model) takeEvents(w *watchdog.Window) {
 func (m *Model) eventLines() lines {
 	e := &m.events
 	return lines{total: len(e.list), version: e.version, newest: growsAtTop,
-		text:   func(i int) string { t := &e.list[i]; return string(t.ID) + " " + eventWord(t) + " " + eventText(t) },
+		text: func(i int) string { t := &e.list[i]; return string(t.ID) + " " + eventWord(t) + " " + eventText(t) },
 		height: func(i, width int) int {
 			t, w := &e.list[i], m.eventColumns()
 			indent := w.text
@@ -205,11 +205,10 @@ func (m *Model) drawEvent(p *painter, t *watchdog.Transition, w eventWidths) {
 
 // eventName is "indexer #2", or the generation alone where the session is known.
 func eventName(t *watchdog.Transition, alone bool, room int) string {
-	gen := generation(t.Generation)
 	if alone {
-		return fit(gen, room)
+		return fit(generation(t.Generation), room)
 	}
-	return fitMiddle(string(t.ID), room-len(gen)-1) + " " + gen
+	return sessionName(t.ID, t.Generation, room)
 }
 
 // goToEvent drills into the session of the event under the cursor.

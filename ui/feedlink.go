@@ -57,7 +57,7 @@ func (m *Model) attach(f Feed, about About) tea.Cmd {
 	m.gen = m.lastGen
 	m.feed, m.about, m.gone = f, about, make(chan struct{})
 	m.window, m.have, m.ended = watchdog.Window{}, false, false
-	m.replay = replayState{}
+	m.replay, m.children = replayState{}, nil
 	m.asking = asker{seq: m.asking.seq}
 	m.errands = errands{}
 	m.table.reset()
@@ -90,7 +90,7 @@ func (m *Model) waitWindow() tea.Cmd {
 			return nil
 		case w, ok := <-feed.Windows():
 			about := feed.About()
-			return windowArrived{gen: gen, window: w, about: about, replay: stateOf(about.Replay), closed: !ok}
+			return windowArrived{gen: gen, window: w, about: about, replay: stateOf(about.Replay), children: feed.Children(), closed: !ok}
 		}
 	}
 }

@@ -13,11 +13,12 @@ type (
 	}
 	// windowArrived is the next window of a feed; closed: there are no more.
 	windowArrived struct {
-		gen    uint64
-		window watchdog.Window
-		about  About
-		replay replayState
-		closed bool
+		gen      uint64
+		window   watchdog.Window
+		about    About
+		replay   replayState
+		children Children // nil: nothing is supervised behind the feed
+		closed   bool
 	}
 	// askDelivered says that the feed took an ask.
 	askDelivered struct{ gen uint64 }

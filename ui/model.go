@@ -38,20 +38,25 @@ type Model struct {
 	have    bool // window was given by the present feed
 	ended   bool // the feed closed its windows
 
-	asking  asker
-	errands errands
-	query   querying
-	table   table
-	layers  []viewID
-	text    scroller         // of the text view on top
-	pagers  [viewCount]pager // of the views of lines
-	events  eventsSeen
-	menu    menu
-	prompt  *prompt
-	palette *paletteList
-	search  string // in help
-	first   firstRun
-	noPane  bool
+	asking     asker
+	errands    errands
+	query      querying
+	table      table
+	layers     []viewID
+	text       scroller         // of the text view on top
+	pagers     [viewCount]pager // of the views of lines
+	events     eventsSeen
+	logs       logsSeen
+	dumps      dumpsSeen
+	dump       dumpSeen
+	children   Children // of the feed; nil: nothing is supervised behind it
+	lastOpened uint64   // of logs and dumps: what was read for an older one is dropped
+	menu       menu
+	prompt     *prompt
+	palette    *paletteList
+	search     string // in help
+	first      firstRun
+	noPane     bool
 
 	burst       burst
 	note        note

@@ -28,6 +28,10 @@ type Options struct {
 	// Copy is the command that puts text into the clipboard; done makes the
 	// message of its outcome. Nil: OSC 52 alone.
 	Copy func(text string, done func(error) tea.Msg) tea.Cmd
+	// Edit gives the command that opens an editor at a line (0: anywhere) of a
+	// file that a stack dump names, or says why that cannot be done. It runs off
+	// the screen's goroutine. Nil: there is no editor.
+	Edit func(path string, line int) (tea.Cmd, error)
 	// Title sets the terminal's title; nil: Bubble Tea does.
 	Title func(title string)
 	// Now is a monotonic clock for what hangs on when a key came: bursts, the

@@ -267,24 +267,15 @@ func (m *Model) toggleTimes() tea.Cmd {
 	return nil
 }
 
-// onlyIn is the reason why an action is off outside of some scenes.
-func onlyIn(in scene, why string) func(*Model) string {
+// here is a reason that counts where its action can be pressed alone; help,
+// which lists all, does not show it.
+func here(in scene, off func(*Model) string) func(*Model) string {
 	return func(m *Model) string {
 		if m.views[m.top()].in&in == 0 {
-			return why
+			return ""
 		}
-		return ""
+		return off(m)
 	}
-}
-
-func wrapsAlready(m *Model) string {
-	switch m.views[m.top()].in {
-	case inEvents, inLogs, inDump:
-		return ""
-	case inDumps:
-		return "its lines are cut to columns; enter shows one whole"
-	}
-	return "this text is wrapped already"
 }
 
 // mostWrapped is how many lines of the screen one line takes at most.

@@ -17,12 +17,13 @@ import (
 
 // fakeFeed answers asks from one window, like a lens would.
 type fakeFeed struct {
-	mu      sync.Mutex
-	about   About
-	asks    []watchdog.Ask
-	windows chan watchdog.Window
-	retries int
-	closed  bool
+	mu       sync.Mutex
+	about    About
+	asks     []watchdog.Ask
+	windows  chan watchdog.Window
+	retries  int
+	children Children
+	closed   bool
 }
 
 func newFakeFeed(about About) *fakeFeed {
@@ -36,7 +37,7 @@ func (f *fakeFeed) Ask(a watchdog.Ask) {
 }
 func (f *fakeFeed) Windows() <-chan watchdog.Window { return f.windows }
 func (f *fakeFeed) Retry()                          { f.mu.Lock(); f.retries++; f.mu.Unlock() }
-func (f *fakeFeed) Children() Children              { return nil }
+func (f *fakeFeed) Children() Children              { return f.children }
 func (f *fakeFeed) About() About                    { return f.about }
 func (f *fakeFeed) Close() {
 	f.mu.Lock()
@@ -92,11 +93,18 @@ func (s *screen) show(w watchdog.Window) {
 	s.t.Helper()
 	for range 3 { // the answer may change the cursor, and so the ask
 		before := s.m.asking.seq
-		s.send(windowArrived{gen: s.m.gen, window: s.answer(w), about: s.feed.about, replay: stateOf(s.feed.about.Replay)})
+		s.send(windowArrived{gen: s.m.gen, window: s.answer(w), about: s.feed.about, replay: stateOf(s.feed.about.Replay), children: s.feed.children})
 		if s.m.asking.seq == before {
 			return
 		}
 	}
+}
+
+// supervise puts children behind the feed.
+func (s *screen) supervise(f Children, w watchdog.Window) {
+	s.t.Helper()
+	s.feed.children = f
+	s.show(w)
 }
 
 // answer cuts the window that was asked for out of one that has all rows.
@@ -146,8 +154,8 @@ func (s *screen) run(cmd tea.Cmd) {
 	}
 	name := runtime.FuncForPC(reflect.ValueOf(cmd).Pointer()).Name()
 	switch {
-	case strings.Contains(name, "waitWindow"):
-		return // windows are delivered by show
+	case strings.Contains(name, "waitWindow"), strings.Contains(name, "pollLogs"), strings.Contains(name, "pollDumps"):
+		return // they wait: windows are delivered by show, readings by poll
 	case strings.Contains(name, "takeKey"):
 		s.send(keysSettled{}) // nobody waits for a burst here
 		return

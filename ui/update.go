@@ -41,11 +41,22 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		return m.errandDone(msg)
 	case feedOpened:
 		return m.opened(msg)
+	case logsArrived:
+		return m.logsCame(&msg)
+	case dumpsListed:
+		return m.dumpsCame(&msg)
+	case dumpRead:
+		return m.dumpCame(&msg)
+	case editorReady:
+		if msg.err != nil {
+			return m.refuse("not opened: " + msg.err.Error())
+		}
+		return msg.run
 	case keysSettled:
 		return m.settle()
 	case textCopied:
 		if msg.err != nil {
-			return m.refuse(fmt.Sprintf("not copied: %v; the id is %s", msg.err, msg.text))
+			return m.refuse(fmt.Sprintf("not copied: %v; it is %s", msg.err, msg.text))
 		}
 	case tea.MouseWheelMsg:
 		return m.wheel(msg)
@@ -111,7 +122,7 @@ func (m *Model) arrived(msg *windowArrived) tea.Cmd {
 	if msg.gen != m.gen {
 		return nil
 	}
-	m.about, m.replay = msg.about, msg.replay
+	m.about, m.replay, m.children = msg.about, msg.replay, msg.children
 	if msg.closed {
 		m.ended = true
 		return m.retitle()
@@ -376,15 +387,19 @@ func (m *Model) toggleFreeze() tea.Cmd {
 	return m.ask()
 }
 
-// copyID puts the id into the clipboard and shows it, since the terminal may
-// drop it on the way.
+// copyID copies the id of the session under the cursor.
 func (m *Model) copyID() tea.Cmd {
-	id := string(m.table.cursor)
-	m.say("copied, if the terminal allows: " + id)
+	return m.copyText(string(m.table.cursor))
+}
+
+// copyText puts text into the clipboard and shows it, since the terminal may
+// drop it on the way.
+func (m *Model) copyText(text string) tea.Cmd {
+	m.say("copied, if the terminal allows: " + text)
 	if m.opt.Copy == nil {
-		return tea.SetClipboard(id)
+		return tea.SetClipboard(text)
 	}
-	return m.opt.Copy(id, func(err error) tea.Msg { return textCopied{text: id, err: err} })
+	return m.opt.Copy(text, func(err error) tea.Msg { return textCopied{text: text, err: err} })
 }
 
 func needsSession(m *Model) string {

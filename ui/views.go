@@ -16,6 +16,7 @@ const (
 	viewCommands
 	viewLogs
 	viewDumps
+	viewDump
 	viewWhy
 	viewSources
 	viewHelp
@@ -44,8 +45,9 @@ func allViews() []view {
 		{id: viewAlerts, key: "2", name: "alerts", help: "alerts and held groups", off: later("the alerts view is")},
 		{id: viewEvents, key: "3", name: "events", help: "what happened in the fleet", in: inEvents, off: needsFeed, open: (*Model).openAllEvents, draw: (*Model).drawEvents, lines: (*Model).eventLines},
 		{id: viewCommands, key: "4", name: "commands", help: "actions and their fate", off: later("the commands view is")},
-		{id: viewLogs, key: "5", name: "logs", help: "output of supervised sessions", off: later("the logs view is")},
-		{id: viewDumps, key: "6", name: "dumps", help: "stack dumps", off: later("the dump view is")},
+		{id: viewLogs, key: "5", name: "logs", help: "output of the session, if it is supervised here", in: inLogs, off: needsChild, open: (*Model).openLogs, draw: (*Model).drawLogs, lines: (*Model).logLines},
+		{id: viewDumps, key: "6", name: "dumps", help: "stack dumps", in: inDumps, off: needsChildren, open: (*Model).openDumps, draw: (*Model).drawDumps, lines: (*Model).dumpsLines},
+		{id: viewDump, name: "dump", help: "one stack dump", in: inDump, draw: (*Model).drawDump, lines: (*Model).dumpLines},
 		{id: viewWhy, name: "why", help: "why a verdict was given", in: inWhy, draw: (*Model).drawWhy},
 		{id: viewSources, name: "sources", help: "how well each source is seen", in: inSources, draw: (*Model).drawSourcesView},
 		{id: viewHelp, name: "help", help: "keys and words", in: inHelp, draw: (*Model).drawHelp},
