@@ -109,6 +109,7 @@ func decodeHeartbeat(body []byte) (watchdog.Beat, error) {
 		return watchdog.Beat{}, invalid("session_id is missing or cannot be an id; use 1 to 256 bytes without white space, control characters and * > { }")
 	}
 	var b watchdog.Beat
+	raw := body
 	err := wire.DecodeBeat(&b, []byte(*head.ID), body)
 	if err == watchdog.RefusedState && !hasState(body) {
 		body = append([]byte(`{"state":"running",`), body[1:]...)
@@ -117,6 +118,7 @@ func decodeHeartbeat(body []byte) (watchdog.Beat, error) {
 	if err != nil {
 		return watchdog.Beat{}, invalid("the heartbeat is refused (%s); see the fields of a beat", err)
 	}
+	b.Raw = raw
 	return b, nil
 }
 

@@ -65,7 +65,7 @@ func (in *intake) message(m *nats.Msg) {
 		in.refuse(err, m.Subject, received)
 		return
 	}
-	b.Source, b.Received = watchdog.SourceNATS, received
+	b.Source, b.Received, b.Raw = watchdog.SourceNATS, received, m.Data
 	in.beats++
 	in.refused.Fields += uint64(b.Dropped)
 	switch {

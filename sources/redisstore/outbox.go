@@ -50,7 +50,8 @@ func (o *outbox) value(key string, value []byte, at time.Duration, kind watchdog
 	o.batch = append(o.batch, watchdog.Beat{})
 	b := &o.batch[len(o.batch)-1]
 	subject, _ := wire.IDFromKey(key)
-	if err := wire.DecodeBeat(b, []byte(subject), o.keep(value)); err != nil {
+	raw := o.keep(value)
+	if err := wire.DecodeBeat(b, []byte(subject), raw); err != nil {
 		o.batch = o.batch[:len(o.batch)-1]
 		reason, ok := err.(watchdog.Refusal)
 		if !ok {
@@ -59,7 +60,7 @@ func (o *outbox) value(key string, value []byte, at time.Duration, kind watchdog
 		o.refuse(reason, key, at)
 		return false
 	}
-	b.Source, b.Received, b.AgeKind, b.Age = watchdog.SourceRedis, at, kind, age
+	b.Source, b.Received, b.AgeKind, b.Age, b.Raw = watchdog.SourceRedis, at, kind, age, raw
 	if b.Dropped > 0 {
 		o.refused.Fields += uint64(b.Dropped)
 		o.pending = true

@@ -189,6 +189,17 @@ func (c *Client) Events(ctx context.Context, to io.Writer, id watchdog.ID, follo
 	return err
 }
 
+// Late copies what came after the end of a session, as lines of JSON.
+func (c *Client) Late(ctx context.Context, to io.Writer, id watchdog.ID) error {
+	res, err := c.do(ctx, http.MethodGet, "/v1/late?"+url.Values{"id": {string(id)}}.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, err = io.Copy(to, res.Body)
+	return err
+}
+
 // newStream names a stream that nobody else has.
 func newStream() string { return rand.Text() }
 

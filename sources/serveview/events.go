@@ -59,6 +59,28 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
+// maxLate is how many entries of the quarantine one request gives.
+const maxLate = 10_000
+
+// late gives what came late from one session, newest first, one object a line.
+func (s *Server) late(w http.ResponseWriter, r *http.Request) error {
+	id := watchdog.ID(r.URL.Query().Get("id"))
+	if id == "" || s.o.Late == nil {
+		return &failure{http.StatusNotFound, "name a session: /v1/late?id=ID"}
+	}
+	list, err := s.o.Late(r.Context(), id, maxLate)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	for _, l := range list {
+		if err := wire.EncodeLate(w, l); err != nil {
+			return nil // who asked is gone
+		}
+	}
+	return nil
+}
+
 // Mark is the newest event that was told.
 type Mark struct {
 	last watchdog.Transition

@@ -67,9 +67,11 @@ type Children interface {
 	Dump(ctx context.Context, name string) ([]byte, error)
 }
 
-// Options say what is served. Engine is needed; Children may be nil.
+// Options say what is served. Engine is needed; Children and Late may be nil.
 type Options struct {
-	Engine   Engine
+	Engine Engine
+	// Late lists what came after the end of a session, newest first.
+	Late     func(ctx context.Context, id watchdog.ID, limit int) ([]watchdog.Late, error)
 	About    About
 	Children Children
 	Logger   *slog.Logger
@@ -126,6 +128,7 @@ func (s *Server) Handler() http.Handler {
 	handle("GET /v1/sessions/{id}", s.session(wire.EncodeDetail))
 	handle("GET /v1/sessions/{id}/why", s.session(wire.EncodeWhy))
 	handle("GET /v1/events", s.events)
+	handle("GET /v1/late", s.late)
 	handle("POST /v1/release", s.release)
 	handle("GET /v1/logs", s.logs)
 	handle("GET /v1/dumps", s.dumps)

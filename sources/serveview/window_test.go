@@ -245,9 +245,14 @@ func TestEventsAreLines(t *testing.T) {
 		if err := c.Events(context.Background(), &out, "", false); err != nil {
 			t.Fatal(err)
 		}
-		var e struct{ Kind, To string }
-		if json.Unmarshal(bytes.SplitN(out.Bytes(), []byte("\n"), 2)[0], &e) == nil && e.Kind == "verdict" && e.To == "error" {
-			return
+		for line := range bytes.Lines(out.Bytes()) {
+			var e struct{ Kind, To string }
+			if err := json.Unmarshal(line, &e); err != nil {
+				t.Fatalf("%v: %s", err, line)
+			}
+			if e.Kind == "verdict" && e.To == "error" {
+				return
+			}
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%s", out.String())

@@ -151,7 +151,11 @@ func readsEveryCase(t *testing.T, h Harness) {
 		}
 		accepted++
 		rec.Wait(t, h.Patience, "the beat of case "+c.Name, func() bool { return len(rec.AllBeats()) == accepted })
-		compareBeat(t, c, rec.AllBeats()[accepted-1])
+		got := rec.AllBeats()[accepted-1]
+		compareBeat(t, c, got)
+		if string(got.Raw) != c.Payload {
+			t.Errorf("case %s: the message itself is %q, want what was sent: quarantine keeps it", c.Name, got.Raw)
+		}
 	}
 	rec.Wait(t, h.Patience, "all refusals by kind", settled)
 	refused := EventsOf[watchdog.Refused](rec, 0)

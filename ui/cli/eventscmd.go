@@ -17,7 +17,7 @@ import (
 
 func (a *app) eventsCommand() *cobra.Command {
 	var q asking
-	var follow bool
+	var follow, late bool
 	c := &cobra.Command{
 		Use:   "events [ID]",
 		Short: "Tell what happened, to one session or to all",
@@ -33,13 +33,44 @@ the servers are watched for --wait, and only what happens then can be told.`,
 			if len(args) == 1 {
 				id = watchdog.ID(args[0])
 			}
+			if late {
+				return a.late(c, &q, id)
+			}
 			return a.events(c, &q, id, follow)
 		},
 	}
 	a.addAsking(c, &q)
 	q.addWait(c)
+	c.Flags().BoolVar(&late, "late", false, "list the quarantine instead: beats and output that came after the end of ID, as JSON lines; asks a serve")
+	c.MarkFlagsMutuallyExclusive("late", "follow")
+	c.MarkFlagsMutuallyExclusive("late", "from")
 	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until interrupted")
 	return c
+}
+
+// late lists what came after the end of a session: a serve keeps it.
+func (a *app) late(c *cobra.Command, q *asking, id watchdog.ID) error {
+	if id == "" {
+		return &usageError{errors.New("name the session whose quarantine is to be listed: sessionwatch events ID --late")}
+	}
+	ctx, stop := a.env.Interrupts(context.Background())
+	defer stop()
+	settings, err := a.settings(c, &q.flags, false)
+	if err != nil {
+		return err
+	}
+	client, err := a.serveOf(ctx, c, settings, &q.flags)
+	if err != nil {
+		return err
+	}
+	if client == nil {
+		return untold(errors.New("the quarantine is kept by a serve, and none answers here; name one with --serve"))
+	}
+	defer client.Close()
+	if err := client.Late(ctx, a.env.Stdout, id); err != nil {
+		return untold(err)
+	}
+	return nil
 }
 
 func (a *app) events(c *cobra.Command, q *asking, id watchdog.ID, follow bool) error {

@@ -13,17 +13,28 @@ import (
 // historyPause is how often what happened is written down.
 const historyPause = time.Second
 
-// keepHistory writes what happens into the history, until ctx ends.
-func keepHistory(ctx context.Context, engine *watchdog.Engine, history *filestore.History, log *slog.Logger) {
+// pruneEvery is how often what is too old is taken out of the quarantine.
+const pruneEvery = time.Hour
+
+// keepHistory writes what happens into the history, and tidies the quarantine,
+// until ctx ends.
+func keepHistory(ctx context.Context, engine *watchdog.Engine, history *filestore.History, quarantine *filestore.Quarantine, log *slog.Logger) {
 	ticker := time.NewTicker(historyPause)
 	defer ticker.Stop()
 	var after serveview.Mark
 	var seen uint64
+	pruned := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		}
+		if time.Since(pruned) >= pruneEvery {
+			pruned = time.Now()
+			if err := quarantine.Prune(ctx, pruned); err != nil {
+				log.Warn("the quarantine could not be tidied; it is tried again", "error", err)
+			}
 		}
 		now := engine.Changes()
 		if now == seen {

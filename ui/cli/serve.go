@@ -31,7 +31,7 @@ type serving struct {
 // openServing opens everything that can be refused; it waits for no server.
 func openServing(settings *config.Config, log *slog.Logger) (*serving, error) {
 	s := &serving{began: time.Now()}
-	o := stationOptions{role: "serve", db: "serve.db", state: "sessions.json", sessions: settings.Sessions, sweeps: true, log: log, spawn: plainly,
+	o := stationOptions{role: roleServe, db: "serve.db", state: "sessions.json", sessions: settings.Sessions, sweeps: true, log: log, spawn: plainly,
 		guard: newSelfGuard(settings, nil, log)}
 	if listen := settings.Serve.Listen; listen != config.None && settings.Serve.TLS.CertFile == "" {
 		o.heartbeatURL = "http://" + listen + "/heartbeat"
@@ -56,7 +56,7 @@ func (s *serving) run(ctx context.Context, ready func(text string)) error {
 		return err
 	}
 	view := serveview.NewServer(serveview.Options{
-		Engine: s.watching.engine, Logger: s.log, Children: servedChildren{s.read()},
+		Engine: s.watching.engine, Logger: s.log, Children: servedChildren{s.read()}, Late: s.file.Quarantine().List,
 		About: serveview.About{Name: nameOf(s.settings), Sweeper: s.writer, ReadOnly: s.settings.ReadOnly, Version: readBuild().Version, PID: os.Getpid()},
 	})
 	places, err := s.listen(ctx, token, view)
@@ -73,7 +73,7 @@ func (s *serving) run(ctx context.Context, ready func(text string)) error {
 			}
 		})
 	}
-	s.running.Go(func() { keepHistory(inner, s.watching.engine, s.file.History(0, 0), s.log) })
+	s.running.Go(func() { keepHistory(inner, s.watching.engine, s.file.History(0, 0), s.file.Quarantine(), s.log) })
 	if s.registry != nil {
 		s.running.Go(func() { _ = s.registry.Run(inner) }) // ends with inner
 	}

@@ -1,0 +1,32 @@
+package wire
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+type late struct {
+	ID         watchdog.ID     `json:"session_id"`
+	Generation ordinal         `json:"generation"`
+	Source     string          `json:"source"`
+	At         string          `json:"quarantined_at"`
+	LateBy     secs            `json:"late_by_secs"`
+	MaybeNew   bool            `json:"maybe_new"`
+	Original   json.RawMessage `json:"original"`
+}
+
+// EncodeLate prints one entry of the quarantine on one line: the original as it
+// came, with when and by how much it was late. An original that is not JSON is
+// printed as a string.
+func EncodeLate(to io.Writer, l watchdog.Late) error {
+	e := late{ID: l.ID, Generation: ordinal(l.Generation), Source: l.Source.String(), At: FormatTime(l.At), LateBy: secs(l.LateBy),
+		MaybeNew: l.MaybeNew, Original: l.Raw}
+	if !json.Valid(l.Raw) {
+		e.Original, _ = json.Marshal(string(l.Raw)) // any text can be marshalled
+	}
+	line := json.NewEncoder(to)
+	line.SetEscapeHTML(false)
+	return line.Encode(e)
+}
