@@ -76,14 +76,14 @@ func (m *sharedMark) CreateAuthority(_ context.Context, a Authority) (Authority,
 // transcripts keeps the entries of every ending, as a store of transcripts
 // would: by their ids.
 type transcripts struct {
-	entries map[memoryKey]map[string]string
-	changed map[memoryKey]bool
+	entries map[generationKey]map[string]string
+	changed map[generationKey]bool
 }
 
 func (p *transcripts) ProjectionName() string { return "transcripts" }
 
 func (p *transcripts) Project(_ context.Context, r Record) error {
-	key := memoryKey{r.ID, r.Generation}
+	key := generationKey{r.ID, r.Generation}
 	p.changed[key] = true
 	if p.entries[key] == nil {
 		p.entries[key] = map[string]string{}
@@ -103,7 +103,7 @@ func newCluster(t testing.TB, p Policy, nodes int, without guards) *cluster {
 	c := &cluster{t: t, policy: p, without: without, root: NewMemoryLedger("one", nil),
 		now:   Instant{Mono: time.Minute, Boot: time.Minute, Wall: 1_800_000_000e9},
 		mark:  &sharedMark{name: "NATS"},
-		shown: &transcripts{entries: map[memoryKey]map[string]string{}, changed: map[memoryKey]bool{}}}
+		shown: &transcripts{entries: map[generationKey]map[string]string{}, changed: map[generationKey]bool{}}}
 	for i := range nodes {
 		n := &sweeperNode{c: c, name: fmt.Sprint("sweeper-", i), ledger: c.root, crash: settleSteps}
 		c.nodes = append(c.nodes, n)
@@ -302,7 +302,7 @@ func (c *cluster) say(b Beat) {
 }
 
 func (c *cluster) record(id string, g Generation) (Record, bool) {
-	r, ok := c.root.store.records[memoryKey{ID(id), g}]
+	r, ok := c.root.store.records[generationKey{ID(id), g}]
 	return r, ok
 }
 

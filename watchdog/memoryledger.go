@@ -53,13 +53,13 @@ type memoryStore struct {
 	identity  string
 	sequence  uint64
 	heads     map[ID]*memoryHead
-	records   map[memoryKey]Record
-	outbox    []memoryKey
-	foreign   map[memoryKey]bool
+	records   map[generationKey]Record
+	outbox    []generationKey
+	foreign   map[generationKey]bool
 	followers map[*memoryFollower]struct{}
 }
 
-type memoryKey struct {
+type generationKey struct {
 	id ID
 	g  Generation
 }
@@ -79,7 +79,7 @@ type memoryFollower struct {
 // stamps what followers are told, and may be nil.
 func NewMemoryLedger(identity string, clock Clock) *MemoryLedger {
 	return &MemoryLedger{clock: clock, store: &memoryStore{identity: identity, heads: map[ID]*memoryHead{},
-		records: map[memoryKey]Record{}, foreign: map[memoryKey]bool{}, followers: map[*memoryFollower]struct{}{}}}
+		records: map[generationKey]Record{}, foreign: map[generationKey]bool{}, followers: map[*memoryFollower]struct{}{}}}
 }
 
 // Share opens the same store once more, as another process would.
@@ -140,7 +140,7 @@ func (l *MemoryLedger) WriteOnce(ctx context.Context, r Record) (Record, error) 
 	if err != nil {
 		return Record{}, err
 	}
-	s, key := l.store, memoryKey{r.ID, r.Generation}
+	s, key := l.store, generationKey{r.ID, r.Generation}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if fault == FaultForeign {
@@ -173,13 +173,13 @@ func (l *MemoryLedger) Record(ctx context.Context, id ID, g Generation) (Record,
 	s := l.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.foreign[memoryKey{id, g}] {
+	if s.foreign[generationKey{id, g}] {
 		return Record{}, false, fmt.Errorf("%w: %s generation %d", ErrForeignRecord, id, g)
 	}
 	if fault == FaultStale {
 		return Record{}, false, nil
 	}
-	r, found := s.records[memoryKey{id, g}]
+	r, found := s.records[generationKey{id, g}]
 	return r, found, nil
 }
 
@@ -346,7 +346,7 @@ func (l *MemoryLedger) Told(ctx context.Context, r Record) error {
 	s := l.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.outbox = slices.DeleteFunc(s.outbox, func(k memoryKey) bool { return k == memoryKey{r.ID, r.Generation} })
+	s.outbox = slices.DeleteFunc(s.outbox, func(k generationKey) bool { return k == generationKey{r.ID, r.Generation} })
 	if fault == FaultApplied {
 		return errLateAnswer
 	}

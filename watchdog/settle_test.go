@@ -119,7 +119,7 @@ func TestLostOnceLateBeatsKeptNextRunIsTwo(t *testing.T) {
 	}
 	first := r.Nonce
 	c.live(5*time.Minute, p) // passes go on and add nothing
-	if r, _ := c.record("a", 1); r.Nonce != first || len(c.shown.entries[memoryKey{"a", 1}]) != 2 {
+	if r, _ := c.record("a", 1); r.Nonce != first || len(c.shown.entries[generationKey{"a", 1}]) != 2 {
 		t.Errorf("a later pass changed the end: %+v", r)
 	}
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -34,7 +35,7 @@ var errNotDue = errors.New("it is no longer due: a beat came meanwhile, or the f
 func (s *Settler) settleDue(ctx context.Context, e Settle) {
 	err := s.call(ctx, 2*callLimit+projectLimit, "settling", func(ctx context.Context) error { return s.attempt(ctx, e) })
 	s.mu.Lock()
-	delete(s.settling, memoryKey{e.ID, e.Generation})
+	delete(s.settling, generationKey{e.ID, e.Generation})
 	s.work--
 	switch {
 	case err == nil:
@@ -276,16 +277,25 @@ func (s *Settler) makePass(ctx context.Context) {
 	s.post(swept)
 }
 
+func (r *Record) key() generationKey { return generationKey{r.ID, r.Generation} }
+
+// maxStuck bounds how many ends that cannot be told are read over by a pass.
+const maxStuck = 5000
+
 // repair does what follows from ends whose writers died before they did it.
 func (s *Settler) repair(ctx context.Context) (repaired int, err error) {
 	var left []Record
 	err = s.call(ctx, callLimit, "reading the outbox", func(ctx context.Context) (err error) {
-		left, err = s.cfg.Ledger.Outbox(ctx, s.cfg.Policy.SweepBatch)
+		left, err = s.cfg.Ledger.Outbox(ctx, s.cfg.Policy.SweepBatch+min(len(s.stuck), maxStuck))
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("reading what is left to tell: %w", err)
 	}
+	// What could not be told before comes last: it must not hide what is new.
+	slices.SortStableFunc(left, func(a, b Record) int { return s.stuck[a.key()] - s.stuck[b.key()] })
+	stuck := map[generationKey]int{}
+	defer func() { s.stuck = stuck }()
 	for _, r := range left {
 		if age := s.wall().Sub(r.At); age >= 0 && age < repairAge {
 			continue // its writer is at it
@@ -295,6 +305,8 @@ func (s *Settler) repair(ctx context.Context) (repaired int, err error) {
 		}
 		if s.follow(ctx, r) {
 			repaired++
+		} else {
+			stuck[r.key()] = s.stuck[r.key()] + 1
 		}
 	}
 	return repaired, nil

@@ -59,7 +59,7 @@ type Settler struct {
 
 	mu        sync.Mutex
 	settles   []Settle
-	settling  map[memoryKey]bool // queued or in work
+	settling  map[generationKey]bool // queued or in work
 	numbers   []Claim
 	numbering map[string]bool
 	lates     []Late
@@ -69,6 +69,8 @@ type Settler struct {
 	settled   int  // since the last pass
 	failed    int
 	abandoned int
+
+	stuck map[generationKey]int // how often an end could not be told; of the one that sweeps
 
 	ready    bool
 	reason   string // why not ready
@@ -96,7 +98,7 @@ func NewSettler(cfg SettlerConfig) *Settler {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Settler{cfg: cfg, log: log, settling: map[memoryKey]bool{}, numbering: map[string]bool{},
+	return &Settler{cfg: cfg, log: log, settling: map[generationKey]bool{}, numbering: map[string]bool{},
 		reason: "the ledger was not checked yet",
 		wake:   make(chan struct{}, settleWorkers), pass: make(chan struct{}, 1), shelf: make(chan struct{}, 1)}
 }
@@ -139,7 +141,7 @@ func ring(c chan struct{}) {
 }
 
 func (s *Settler) queueSettle(e Settle) {
-	key := memoryKey{e.ID, e.Generation}
+	key := generationKey{e.ID, e.Generation}
 	if s.settling[key] || len(s.settles) >= maxSettles {
 		return
 	}

@@ -94,12 +94,12 @@ func TestSettlerWritesThenTells(t *testing.T) {
 func TestSettlerOutlivesWhatItCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewMemoryLedger("x", nil)
-		broken := true
+		var mended atomic.Bool
 		var shown sync.Map
 		projections := []Projection{
 			projecting(func(ctx context.Context, r Record) error {
 				switch {
-				case !broken:
+				case mended.Load():
 				case r.ID == "panics":
 					panic("in a projection")
 				case r.ID == "hangs":
@@ -127,7 +127,7 @@ func TestSettlerOutlivesWhatItCalls(t *testing.T) {
 		if len(left) != 3 {
 			t.Errorf("%d left to tell, want 3", len(left))
 		}
-		broken = false
+		mended.Store(true)
 		s.Effects([]Effect{Sweep{}})
 		time.Sleep(2 * time.Minute)
 		if left, _ := l.Outbox(t.Context(), 10); len(left) != 0 {

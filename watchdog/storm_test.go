@@ -46,7 +46,7 @@ type storm struct {
 	agents  []*fleetAgent
 	linked  bool
 	calm    bool
-	records map[memoryKey]Record // as first seen
+	records map[generationKey]Record // as first seen
 	depth   int
 	fell    []*proc // by the last host that went, if all were well
 	fellAt  time.Duration
@@ -63,7 +63,7 @@ const stormStep = 250 * time.Millisecond
 
 func newStorm(t testing.TB, seed uint64, without guards) *storm {
 	s := &storm{cluster: newCluster(t, stormPolicy(), 2, without), rng: rand.New(rand.NewPCG(seed, 11)), linked: true,
-		records: map[memoryKey]Record{}}
+		records: map[generationKey]Record{}}
 	s.nodes[1].ahead = Instant{Mono: time.Hour, Boot: time.Hour, Wall: int64(700 * time.Millisecond)}
 	if seed%4 == 3 {
 		// The second has its own store: it must not use it.
@@ -312,7 +312,7 @@ func (s *storm) hostGoes() {
 }
 
 // checkHeld: who fell with others is not settled before the hold is over.
-func (s *storm) checkHeld(key memoryKey, r *Record, p *proc) error {
+func (s *storm) checkHeld(key generationKey, r *Record, p *proc) error {
 	if r.Reason == reasonSuperseded || r.Outcome != OutcomeLost || !slices.Contains(s.fell, p) || s.now.Mono >= s.fellAt+s.policy.BrakeHold {
 		return nil
 	}
@@ -404,7 +404,7 @@ func (s *storm) checkAuthority() error {
 	return nil
 }
 
-func (s *storm) checkRecord(key memoryKey, r *Record) error {
+func (s *storm) checkRecord(key generationKey, r *Record) error {
 	p := s.procOf(key.id, key.g)
 	if p == nil || r.SettledBy == ByOperator {
 		return nil
@@ -470,7 +470,7 @@ func (s *storm) checkShown(n *sweeperNode) error {
 			return fmt.Errorf("revived: %s shows generation %d of %s as %v, its end was told", n.name, r.generation, a.id, r.verdict)
 		}
 		if sd != nil && sd.terminal.ends() {
-			if rec, stands := s.root.store.records[memoryKey{ID(a.id), r.generation}]; !stands || rec.Outcome != sd.terminal.Outcome {
+			if rec, stands := s.root.store.records[generationKey{ID(a.id), r.generation}]; !stands || rec.Outcome != sd.terminal.Outcome {
 				return fmt.Errorf("%s shows generation %d of %s as %v, the ledger has %v", n.name, r.generation, a.id, sd.terminal.Outcome, rec)
 			}
 		}
