@@ -14,6 +14,7 @@ import (
 type reaper struct {
 	mu       sync.Mutex
 	settled  map[watchdog.ID]watchdog.Generation // whose mark was settled: not asked for again
+	alive    map[watchdog.ID]time.Time           // when a hash was last seen alive; of the last round only
 	lastGood time.Time
 	lastWhy  string // why the last round was not good; empty: it was
 	// openSince is since when heartbeats could arrive without a break: what was
@@ -70,16 +71,32 @@ func (r *Registry) Round(ctx context.Context) {
 	at := time.Unix(0, now.Wall)
 	ctx, cancel := context.WithTimeout(ctx, max(2*r.o.ReapInterval, 30*time.Second))
 	defer cancel()
-	var unreadable int
+	var unreadable, unsettled int
+	var why error // of the first of them
+	alive := map[watchdog.ID]time.Time{}
 	err := r.o.Store.Entries(ctx, func(e Entry, err error) {
 		if err != nil {
 			unreadable++
 			return
 		}
-		r.consider(ctx, e, at)
+		if e.open() {
+			alive[e.ID] = at
+		}
+		if err := r.consider(ctx, e, at); err != nil {
+			r.metrics.failed.Inc()
+			if unsettled++; why == nil {
+				why = fmt.Errorf("%s: %w", e.ID, err)
+			}
+		}
 	})
+	r.reaper.mu.Lock()
+	r.reaper.alive = alive
+	r.reaper.mu.Unlock()
 	if unreadable > 0 {
 		r.o.Logger.Warn("session hashes could not be read", "count", unreadable)
+	}
+	if unsettled > 0 {
+		r.o.Logger.Warn("sessions were not settled; they are judged again in the next round", "count", unsettled, "one of them", netreason.Short(why.Error()))
 	}
 	if err == nil {
 		err = r.o.Store.ReaperRan(ctx, at)
@@ -125,23 +142,19 @@ func (r *Registry) LastGoodRound() (at time.Time, why string) {
 }
 
 // consider decides about one hash.
-func (r *Registry) consider(ctx context.Context, e Entry, now time.Time) {
+func (r *Registry) consider(ctx context.Context, e Entry, now time.Time) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.o.Logger.Error("a session could not be judged; it is judged again in the next round", "session", e.ID, "panic", fmt.Sprint(p))
+			err = fmt.Errorf("judging it panicked: %v", p)
 		}
 	}()
-	var err error
 	switch {
 	case e.broken():
-		err = r.breakGlass(ctx, e)
+		return r.breakGlass(ctx, e)
 	case e.Status == Alive && r.overdue(e, now):
-		err = r.reap(ctx, e, now)
+		return r.reap(ctx, e, now)
 	}
-	if err != nil {
-		r.metrics.failed.Inc()
-		r.o.Logger.Warn("a session was not settled; it is judged again in the next round", "session", e.ID, "error", netreason.Short(err.Error()))
-	}
+	return nil
 }
 
 // overdue: strictly more than the TTL since the last heartbeat, of which only
@@ -171,9 +184,15 @@ func (r *Registry) breakGlass(ctx context.Context, e Entry) error {
 	return r.expire(ctx, e, head)
 }
 
-// expire settles a session whose hash says expired.
+// expire settles a session whose hash says expired. A mark that an older
+// generation left goes instead: it says nothing of the one that lives.
 func (r *Registry) expire(ctx context.Context, e Entry, head watchdog.Head) error {
 	if !head.Ended {
+		if left, err := r.leftBehind(ctx, e, head); err != nil {
+			return err
+		} else if left {
+			return r.o.Store.Forget(ctx, e.ID)
+		}
 		g, err := r.numbered(ctx, e, head)
 		if err != nil {
 			return err
@@ -195,6 +214,32 @@ func (r *Registry) expire(ctx context.Context, e Entry, head watchdog.Head) erro
 	defer r.reaper.mu.Unlock()
 	r.reaper.settled[e.ID] = head.Generation
 	return nil
+}
+
+// lookBack is how many generations before the head may have left a mark.
+const lookBack = 16
+
+// leftBehind reports whether the mark of a hash stands there since an older
+// generation was expired. Every mark that was settled has both its halves; one
+// that an operator makes anew has one of them, or comes on a hash that was seen
+// alive after that end.
+func (r *Registry) leftBehind(ctx context.Context, e Entry, head watchdog.Head) (bool, error) {
+	if e.Status != Expired || !e.LastSeen.IsZero() {
+		return false, nil
+	}
+	r.reaper.mu.Lock()
+	alive := r.reaper.alive[e.ID]
+	r.reaper.mu.Unlock()
+	for g := head.Generation; g > 1 && head.Generation-g < lookBack; g-- {
+		rec, found, err := r.o.Ends.Record(ctx, e.ID, g-1)
+		if err != nil {
+			return false, err
+		}
+		if found && rec.Outcome == watchdog.OutcomeExpired {
+			return !alive.After(rec.At), nil
+		}
+	}
+	return false, nil
 }
 
 // numbered gives the generation to settle, which a hash of a foreign writer may

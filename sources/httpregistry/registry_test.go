@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -334,6 +335,97 @@ func TestBreakGlass(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A mark that an older generation left in the hash says nothing of a newer one,
+// which came by another way; what an operator does to the newer one counts.
+func TestMarkOfAnOlderGenerationExpiresNobody(t *testing.T) {
+	ctx := context.Background()
+	for name, c := range map[string]struct {
+		between []watchdog.Outcome // how the generations in between ended
+		restart bool               // the registry remembers nothing
+		hash    func(r *rig)       // what is done once the newer one lives; nil: nothing
+		expired bool
+	}{
+		"the next one":                  {},
+		"the next one, after a restart": {restart: true},
+		"one behind others":             {between: []watchdog.Outcome{watchdog.OutcomeLost, watchdog.OutcomeCompleted}},
+		"status is set again":           {hash: func(r *rig) { r.store.entries["a"] = Entry{ID: "a", LastSeen: wall(r.clock), Status: Expired} }, expired: true},
+		"only a status is there": {restart: true, hash: func(r *rig) {
+			r.store.entries["a"] = Entry{ID: "a", LastSeen: wall(r.clock), TTL: DefaultTTL, Status: Expired}
+		}, expired: true},
+		"last_seen is set to 0":            {restart: true, hash: func(r *rig) { r.store.entries["a"] = Entry{ID: "a", TTL: DefaultTTL, Status: Alive} }, expired: true},
+		"both, of a hash that was alive":   {hash: aliveThenBoth, expired: true},
+		"a heartbeat without a generation": {hash: func(r *rig) { r.post("/heartbeat", fleetToken, `{"session_id":"a","generation":2}`) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.beat("a")
+			r.store.entries["a"] = Entry{ID: "a", TTL: DefaultTTL, Status: Expired}
+			r.rounds(DefaultReapInterval)
+			g := watchdog.Generation(1)
+			next := func() {
+				var err error
+				g++
+				if g, err = watchdog.Allocate(ctx, r.ledger, watchdog.Claim{ID: "a", BootID: fmt.Sprint("boot-", g), Start: wall(r.clock), Sources: watchdog.SourceNATS.Set()}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, o := range c.between {
+				next()
+				if _, _, err := (ends{r}).Settle(ctx, watchdog.Record{ID: "a", Generation: g, Outcome: o, SettledBy: watchdog.ByAgent, Writer: "x", At: wall(r.clock)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.pass(time.Second)
+			next()
+			if c.restart {
+				r.reg.reaper.settled, r.reg.reaper.alive = map[watchdog.ID]watchdog.Generation{}, nil
+			}
+			if name != "a heartbeat without a generation" {
+				r.reg.Round(ctx)
+			}
+			if c.hash != nil {
+				c.hash(r)
+			}
+			r.rounds(2 * DefaultReapInterval)
+			rec, found, err := r.ledger.Record(ctx, "a", g)
+			if err != nil || found != c.expired {
+				t.Errorf("record of generation %d: %v %+v %v, want one: %v", g, found, rec, err, c.expired)
+			}
+		})
+	}
+}
+
+// aliveThenBoth: the newer generation heartbeats here, is seen alive, and is then
+// expired by both halves of the mark at once.
+func aliveThenBoth(r *rig) {
+	r.store.entries["a"] = Entry{ID: "a", LastSeen: wall(r.clock), TTL: DefaultTTL, Status: Alive}
+	r.reg.Round(context.Background())
+	r.store.entries["a"] = Entry{ID: "a", TTL: DefaultTTL, Status: Expired}
+}
+
+// A ledger that is away costs one line a round, however many wait for it.
+func TestOneWarningARound(t *testing.T) {
+	var log strings.Builder
+	r := newRig(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	for i := range 20 {
+		r.beat(fmt.Sprint("s", i))
+	}
+	r.reg.o.Ends = endsAway{r.reg.o.Ends}
+	r.rounds(2 * time.Minute)
+	if n, rounds := strings.Count(log.String(), "level=WARN"), int(2*time.Minute/DefaultReapInterval); n == 0 || n > rounds {
+		t.Errorf("%d warnings in %d rounds:\n%.600s", n, rounds, log.String())
+	}
+	if !strings.Contains(log.String(), "count=20") {
+		t.Errorf("how many wait is not said:\n%.600s", log.String())
+	}
+}
+
+type endsAway struct{ Ends }
+
+func (endsAway) Head(context.Context, watchdog.ID) (watchdog.Head, error) {
+	return watchdog.Head{}, watchdog.ErrAuthorityAway
 }
 
 func TestGenerationsAndTheirTokens(t *testing.T) {
