@@ -48,7 +48,7 @@ func newSelfGuard(settings *config.Config, restore func(), log *slog.Logger) *se
 	if g.file == "" && settings.DataDir != "" {
 		g.dumps = filepath.Join(settings.DataDir, "dumps")
 		g.file = filepath.Join(g.dumps, "self-"+time.Now().UTC().Format("20060102T150405.000Z")+".txt")
-		if err := checkDirectory(settings.DataDir, g.dumps); err != nil {
+		if err := checkDumps(settings.DataDir, g.dumps); err != nil {
 			log.Warn("a dump of our own would go to standard error alone", "error", err)
 			g.dumps, g.file = "", ""
 		}
@@ -59,19 +59,14 @@ func newSelfGuard(settings *config.Config, restore func(), log *slog.Logger) *se
 	return g
 }
 
-// checkDirectory refuses directories that somebody else made or put a link to.
-// Those that are not there are made in time.
-func checkDirectory(paths ...string) error {
-	for i, path := range paths {
-		look := os.Lstat
-		if i == 0 {
-			look = os.Stat // the user's own choice
-		}
-		if info, err := look(path); err == nil {
-			if err := judgeDirectory(path, info); err != nil {
-				return err
-			}
-		}
+// checkDumps refuses directories that somebody else made or put a link to. What
+// is not there yet is made in time.
+func checkDumps(data, dumps string) error {
+	if info, err := os.Stat(data); err == nil && !ownedByUs(info) {
+		return fmt.Errorf("%q belongs to another user; set data_dir to a directory of your own", data)
+	}
+	if info, err := os.Lstat(dumps); err == nil {
+		return judgeDirectory(dumps, info)
 	}
 	return nil
 }
