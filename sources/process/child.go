@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -52,6 +53,41 @@ type child struct {
 
 // errEmptyCommand: there is nothing to start.
 var errEmptyCommand = errors.New("the command is empty; give a program and its arguments")
+
+// CheckCommand tells why a command could not be started at all, in the words in
+// which its start would fail. nil: nothing speaks against it.
+func CheckCommand(argv []string, dir string) error {
+	if len(argv) == 0 || argv[0] == "" {
+		return errEmptyCommand
+	}
+	if dir != "" {
+		if info, err := os.Stat(dir); err != nil {
+			return fmt.Errorf("%s cannot be started in %s: %w", argv[0], dir, bare(err))
+		} else if !info.IsDir() {
+			return fmt.Errorf("%s cannot be started in %s: %w", argv[0], dir, syscall.ENOTDIR)
+		}
+	}
+	path := argv[0]
+	if filepath.Base(path) != path && !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+		if !filepath.IsAbs(path) {
+			path = "." + string(filepath.Separator) + path
+		}
+	}
+	if _, err := exec.LookPath(path); err != nil {
+		return fmt.Errorf("%s cannot be started: %w", argv[0], bare(err))
+	}
+	return nil
+}
+
+// NotStarted is what a shell answers for a command that failed so: 127 if it is
+// not there, 126 if it cannot be run.
+func NotStarted(err error) int {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
+		return exitNotStarted
+	}
+	return exitNotStarted - 1
+}
 
 // startChild starts a command. out is given what it writes, on goroutines of
 // its own, until the run has ended.

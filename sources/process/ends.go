@@ -57,6 +57,9 @@ type keeper struct {
 	told    func(e Execution)       // a number became known
 	settled func(r watchdog.Record) // a record stands
 
+	failing time.Time // of run: since when the ledger has not answered; zero: it does
+	said    bool      // of run: and that was logged
+
 	mu    sync.Mutex
 	queue []*Execution // oldest first
 	last  watchdog.Generation
@@ -111,26 +114,80 @@ func (k *keeper) idle() bool {
 	return !slices.ContainsFunc(k.queue, func(e *Execution) bool { return e.Generation == 0 || e.Outcome != watchdog.OutcomeNone })
 }
 
-// run works until ctx ends, and then for a last moment.
+// run works until ctx ends, and then for a last moment. What is under way when
+// ctx ends goes on: a write that is cut off is a write of which nobody knows.
 func (k *keeper) run(ctx context.Context) {
-	retry := ledgerRetryMin
+	calls, end := lingering(ctx, lastSettling)
+	defer end()
+	retry, stopping := ledgerRetryMin, ctx.Done()
 	for {
 		wait := ledgerRetryMax
-		if k.pass(ctx) {
+		if k.pass(calls) {
 			retry = ledgerRetryMin
+			if ctx.Err() != nil && k.idle() {
+				return
+			}
 		} else {
 			wait, retry = retry, min(2*retry, ledgerRetryMax)
 		}
+		if ctx.Err() != nil {
+			wait, stopping = min(wait, ledgerRetryMin), nil
+		}
 		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSettling)
-			defer cancel()
-			k.pass(last)
+		case <-calls.Done():
+			k.leave()
 			return
+		case <-stopping:
 		case <-k.wake:
 		case <-time.After(wait):
 		}
 	}
+}
+
+// lingering gives a context that ends d after ctx has ended.
+func lingering(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		defer cancel()
+		select {
+		case <-out.Done():
+		case <-time.After(d):
+		}
+	})
+	return out, func() {
+		stop()
+		cancel()
+	}
+}
+
+// leave tells what the next supervisor has to settle.
+func (k *keeper) leave() {
+	queue, _ := k.state()
+	for _, e := range queue {
+		if e.Outcome != watchdog.OutcomeNone {
+			k.log.Warn("an end is not settled: the next start of this session does it", "session", k.id, "generation", e.Generation, "outcome", e.Outcome.String())
+		}
+	}
+}
+
+// failed tells that the ledger did not answer. It is said once, and not of the
+// first tries: a ledger is chosen a moment after the first start.
+func (k *keeper) failed(what string, e Execution, err error) {
+	if k.failing.IsZero() {
+		k.failing = time.Now()
+	}
+	if !k.said && time.Since(k.failing) > ledgerPatience {
+		k.said = true
+		k.log.Warn(what, "session", k.id, "generation", e.Generation, "error", err)
+	}
+}
+
+// answered tells that it does again.
+func (k *keeper) answered() {
+	if k.said {
+		k.log.Info("the ledger answers again", "session", k.id, "after", time.Since(k.failing).Round(time.Second))
+	}
+	k.failing, k.said = time.Time{}, false
 }
 
 // pass does what can be done now. It reports whether nothing failed.
@@ -168,9 +225,10 @@ func (k *keeper) number(ctx context.Context, e Execution) bool {
 		g, err = k.ends.Claim(ctx, watchdog.Claim{ID: k.id, BootID: e.BootID, Start: e.Started, New: true,
 			Cadence: k.cadence, Sources: watchdog.SourceLocal.Set()})
 		if err != nil || g == 0 {
-			k.log.Warn("a generation has no number yet", "session", k.id, "error", err)
+			k.failed("a generation has no number yet", e, err)
 			return false
 		}
+		k.answered()
 	}
 	k.mu.Lock()
 	k.last = max(k.last, g)
@@ -192,9 +250,10 @@ func (k *keeper) settle(ctx context.Context, e Execution) bool {
 		defer cancel()
 		stands, err := k.ends.Settle(ctx, r)
 		if err != nil {
-			k.log.Warn("an end is not settled yet", "session", k.id, "generation", e.Generation, "error", err)
+			k.failed("an end is not settled yet", e, err)
 			return false
 		}
+		k.answered()
 		r = stands
 	}
 	k.mu.Lock()

@@ -60,7 +60,12 @@ type output struct {
 	streams    [2]cutter
 	lastErr    string // last line of stderr
 	raw        *rawTail
-	sink       func(Line) // also told, in order; nil none
+
+	// The sink may take its time: it is told under a lock of its own, so that who
+	// reads, or supervises, never waits for it.
+	order sync.Mutex // taken before mu
+	sink  func(Line) // also told, in order; nil none
+	fresh []Line     // what it is to be told
 }
 
 func newOutput(bytes, rawBytes int, sink func(Line)) *output {
@@ -84,24 +89,38 @@ func (o *output) number(g watchdog.Generation) {
 	o.generation = g
 }
 
-// write takes in what was read of a stream. It never blocks.
+// write takes in what was read of a stream. Only the sink can hold it up.
 func (o *output) write(s Stream, chunk []byte, at time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.raw.write(chunk)
-	o.streams[s].cut(chunk, func(text string, cut bool) { o.add(s, text, cut, at) })
+	o.inOrder(func() {
+		o.raw.write(chunk)
+		o.streams[s].cut(chunk, func(text string, cut bool) { o.add(s, text, cut, at) })
+	})
 }
 
 // end takes in what never got its line break.
 func (o *output) end(at time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for s := range o.streams {
-		if rest := o.streams[s].rest; len(rest) > 0 {
-			o.add(Stream(s), string(rest), false, at)
-			o.streams[s].rest = nil
+	o.inOrder(func() {
+		for s := range o.streams {
+			if rest := o.streams[s].rest; len(rest) > 0 {
+				o.add(Stream(s), string(rest), false, at)
+				o.streams[s].rest = nil
+			}
 		}
+	})
+}
+
+// inOrder lets f add lines under the lock, and tells the sink of them after it.
+func (o *output) inOrder(f func()) {
+	o.order.Lock()
+	defer o.order.Unlock()
+	o.mu.Lock()
+	f()
+	o.mu.Unlock()
+	for i := range o.fresh {
+		o.sink(o.fresh[i])
 	}
+	clear(o.fresh)
+	o.fresh = o.fresh[:0]
 }
 
 func (o *output) add(s Stream, text string, cut bool, at time.Time) {
@@ -111,7 +130,7 @@ func (o *output) add(s Stream, text string, cut bool, at time.Time) {
 		o.lastErr = l.Text
 	}
 	if o.sink != nil {
-		o.sink(l)
+		o.fresh = append(o.fresh, l)
 	}
 	cost := len(l.Text) + lineCost
 	if o.dropped == 0 && o.tail.len() == 0 && o.used+cost <= o.max/8 {

@@ -44,6 +44,11 @@ type Options struct {
 	Host       string        // in beats; empty: that of the machine
 	Writer     string        // in terminal records: "run@eu1-01/812"; empty: "supervisor@host/pid"
 
+	// ByHand says that whoever started this process means to start its sessions:
+	// one that an earlier supervisor held as a crash loop runs once more, and is
+	// held again at its next failure.
+	ByHand bool
+
 	Ends     Ends     // nil: generations are counted here and settled nowhere
 	Capturer Capturer // nil: no dumps are taken
 	Store    Store    // nil: nothing survives this process
@@ -53,8 +58,9 @@ type Options struct {
 	HeartbeatURL   string
 	HeartbeatToken func(id watchdog.ID, g watchdog.Generation) string
 
-	// OnLine is told each line of output, and OnCapture each dump. They must not
-	// block.
+	// OnLine is told each line of output in its order, and OnCapture each dump.
+	// Who takes long in OnLine slows the child, and nothing else; it must not take
+	// for ever.
 	OnLine    func(id watchdog.ID, l Line)
 	OnCapture func(c Capture)
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -36,7 +37,11 @@ func (s *Supervisor) restore(state State) {
 			}
 			continue
 		}
-		u.machine.chain, u.machine.restarts = saved.Chain, saved.Restarts
+		u.machine.restarts = saved.Restarts
+		if slices.Equal(saved.Argv, u.conf.Command) { // the failures of one command say nothing of another
+			u.machine.chain = saved.Chain
+		}
+		u.machine.chain.Held = u.machine.chain.Held && !s.opts.ByHand
 		u.keeper.restore(saved)
 		u.left = saved.Run
 	}

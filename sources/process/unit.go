@@ -319,7 +319,7 @@ func (u *unit) mine(pid int) bool {
 	return c != nil && u.sup.table.belongs(pid, c.pid, c.mark)
 }
 
-// line is told each line under the output's lock, by the goroutines that drain.
+// line is told each line, in their order, by the goroutines that drain.
 func (u *unit) line(l Line) {
 	if u.logFile != nil {
 		u.logFile.write(l.Text)
@@ -329,11 +329,10 @@ func (u *unit) line(l Line) {
 	}
 }
 
-// read is told each chunk of output, by the goroutines that drain. It never
-// blocks.
+// read is told each chunk of output, by the goroutines that drain.
 func (u *unit) read(s Stream, chunk []byte) {
-	u.output.write(s, chunk, time.Now())
 	u.wrote.Store(int64(u.sup.mono()))
+	u.output.write(s, chunk, time.Now())
 	if u.eager.Load() {
 		u.nudge()
 	}

@@ -42,9 +42,9 @@ the servers are watched for --wait, and only what happens then can be told.`,
 	a.addAsking(c, &q)
 	q.addWait(c)
 	c.Flags().BoolVar(&late, "late", false, "list the quarantine instead: beats and output that came after the end of ID, as JSON lines; asks a serve")
+	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until interrupted")
 	c.MarkFlagsMutuallyExclusive("late", "follow")
 	c.MarkFlagsMutuallyExclusive("late", "from")
-	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until interrupted")
 	return c
 }
 

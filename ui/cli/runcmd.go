@@ -4,9 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +42,8 @@ and dumped, and it is started again as --restart says. Its beats go to NATS and
 Redis, where any screen sees it. Exit code 75 asks for a restart, 78 forbids it.
 
 With a terminal it opens the screen; without one, or with --plain, the output
-passes through and the exit code is the command's last one (128 + n for a signal).
+passes through and the exit code is the command's last one (128 + n for a signal,
+127 for a command that is not there, 126 for one that cannot be run).
 A session that the configuration names (sessions) keeps what stands there.`,
 		Example: `  sessionwatch run -- python3 agent.py
   sessionwatch run --id indexer --restart always --stall 5m -- ./index --all`,
@@ -70,35 +77,98 @@ func (a *app) run(c *cobra.Command, f *runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	o := stationOptions{role: "run", db: stateFile("run-", session.ID, ".db"), state: stateFile("run-", session.ID, ".json"),
+	if err := process.CheckCommand(session.Command, session.Dir); err != nil {
+		return &exitError{process.NotStarted(err), err}
+	}
+	o := stationOptions{role: roleRun, db: stateFile("run-", session.ID, ".db"), state: stateFile("run-", session.ID, ".json"),
 		sessions: []config.Session{session}}
 	if a.env.StdoutTTY && !f.plain {
 		return a.superviseOnScreen(c, &f.flags, o)
 	}
-	log, closeLog, err := a.daemonLog(settings.LogFile)
+	a.warn(settings.Warnings)
+	return a.runPlainly(settings, o)
+}
+
+// runPlainly supervises one session without a screen until nothing starts it
+// again.
+func (a *app) runPlainly(settings *config.Config, o stationOptions) error {
+	ctx, stop := a.env.Interrupts(context.Background())
+	defer stop()
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	// Nobody reads any more: what a pipe that breaks does to any program, done
+	// with the children stopped and settled.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
+	out, errs := newOutlet(a.env.Stdout, leave), newOutlet(a.env.Stderr, nil)
+	defer errs.close()
+	defer out.close()
+	log, closeLog, err := runLog(settings.LogFile, errs)
 	if err != nil {
 		return misconfigured(err)
 	}
 	defer closeLog.Close()
-	a.warn(settings.Warnings)
-	ctx, stop := a.env.Interrupts(context.Background())
-	defer stop()
-	o.log, o.spawn, o.onLine, o.guard = log, plainly, a.passThrough, newSelfGuard(settings, nil, log)
+	o.log, o.spawn, o.guard = log, plainly, newSelfGuard(settings, nil, log)
+	o.onLine = func(_ watchdog.ID, l process.Line) { passThrough(out, errs, l) }
 	s, err := openStation(settings, o)
 	if err != nil {
 		return err
 	}
+	id := watchdog.ID(o.sessions[0].ID)
 	s.supervise(plainly)
-	_, waited := s.children.Wait(ctx, watchdog.ID(session.ID))
+	_, waited := s.children.Wait(ctx, id)
 	s.close()
 	if waited != nil && ctx.Err() == nil {
 		return fault(waited)
 	}
-	last, err := s.children.Session(watchdog.ID(session.ID))
+	last, err := s.children.Session(id)
 	if err != nil {
 		return fault(err)
 	}
+	if last.Phase == watchdog.SupervisorCrashLoop {
+		return &exitError{last.ExitCode(), fmt.Errorf("%s is held as a crash loop: %s", id, last.Detail)}
+	}
 	return exitWith(last.ExitCode())
+}
+
+// runLog logs to the file that is set, else what is wrong to where the output of
+// the child goes too, each trouble once: several clients meet the same one.
+func runLog(path string, stderr io.Writer) (*slog.Logger, io.Closer, error) {
+	if path != "" {
+		return openLog(path)
+	}
+	return slog.New(&onceHandler{Handler: slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}), said: new(sync.Map)}),
+		io.NopCloser(nil), nil
+}
+
+// onceHandler drops a record that says what one before it said within a minute.
+type onceHandler struct {
+	slog.Handler
+	said *sync.Map // text: time.Time
+}
+
+// Handle passes a record on unless it was said already.
+func (h *onceHandler) Handle(ctx context.Context, r slog.Record) error {
+	text := []byte(r.Message)
+	r.Attrs(func(a slog.Attr) bool {
+		text = fmt.Appendf(text, " %s", a)
+		return true
+	})
+	if before, ok := h.said.Swap(string(text), r.Time); ok && r.Time.Sub(before.(time.Time)) < time.Minute {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs keeps what was said.
+func (h *onceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &onceHandler{h.Handler.WithAttrs(attrs), h.said}
+}
+
+// WithGroup keeps what was said.
+func (h *onceHandler) WithGroup(name string) slog.Handler {
+	return &onceHandler{h.Handler.WithGroup(name), h.said}
 }
 
 // session is what the command line means, over what the configuration says of
@@ -180,15 +250,18 @@ func nameOfCommand(argv []string) string {
 }
 
 // passThrough prints what a child writes where its own output would go.
-func (a *app) passThrough(_ watchdog.ID, l process.Line) {
+func passThrough(out, errs io.Writer, l process.Line) {
 	if l.Partial {
 		return
 	}
-	out := a.env.Stdout
 	if l.Stream == process.Stderr {
-		out = a.env.Stderr
+		out = errs
 	}
-	fmt.Fprintln(out, l.Text) // nobody can be told if this fails
+	text := l.Text
+	if !l.Cut { // else it goes on
+		text += "\n"
+	}
+	_, _ = io.WriteString(out, text) // an outlet does not fail
 }
 
 // superviseOnScreen runs sessions behind a screen.

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
 	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
@@ -23,6 +26,7 @@ type store struct {
 	watchdog.Ledger
 	watchdog.Marker
 	origin string // of its address
+	hosts  string // the address
 	run    func() // until shut; nil: it needs none
 	shut   func()
 	up     func(context.Context) bool // somebody answers there
@@ -37,6 +41,10 @@ type settlingOptions struct {
 	// Projections and Quarantine stand beside those of the buses.
 	Projections []watchdog.Projection
 	Quarantine  watchdog.Quarantine
+	// Alone is a process that somebody waits for: it takes the local file at once
+	// when the buses that nobody configured refuse it, and waits for no server
+	// that may be starting.
+	Alone bool
 
 	clock watchdog.Clock
 	log   *slog.Logger
@@ -60,6 +68,7 @@ type settling struct {
 
 	settler atomic.Pointer[watchdog.Settler]
 	ledger  atomic.Pointer[chosenLedger]
+	settles chan struct{}          // closed once there is a settler
 	reason  atomic.Pointer[string] // why nothing can be settled yet
 	blocked atomic.Bool            // a bus came up that was away when the ledger was chosen
 	retried chan struct{}
@@ -84,7 +93,7 @@ func newSettling(settings *config.Config, o settlingOptions) (*settling, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &settling{o: o, settings: settings, seal: seal, retried: make(chan struct{}, 1)}
+	s := &settling{o: o, settings: settings, seal: seal, retried: make(chan struct{}, 1), settles: make(chan struct{})}
 	waiting := "the ledger was not chosen yet"
 	s.reason.Store(&waiting)
 	if err := errors.Join(s.openNATS(), s.openRedis()); err != nil {
@@ -108,7 +117,7 @@ func (s *settling) openNATS() error {
 	if err != nil {
 		return err
 	}
-	s.nats = &store{Ledger: l, Marker: l, origin: n.Origin, shut: l.Close,
+	s.nats = &store{Ledger: l, Marker: l, origin: n.Origin, hosts: n.Address, shut: l.Close,
 		run: func() {
 			if err := l.Run(context.Background()); err != nil {
 				s.o.log.Error("the ledger's connection to NATS ended", "error", err)
@@ -129,7 +138,7 @@ func (s *settling) openRedis() (err error) {
 		return err
 	}
 	marker := s.conn.Marker()
-	s.redis = &store{Ledger: s.conn.Ledger(s.seal), Marker: marker, origin: r.Origin, shut: s.conn.Close,
+	s.redis = &store{Ledger: s.conn.Ledger(s.seal), Marker: marker, origin: r.Origin, hosts: r.Address, shut: s.conn.Close,
 		up: func(ctx context.Context) bool {
 			_, _, err := marker.ReadAuthority(ctx)
 			return err == nil
@@ -315,14 +324,33 @@ func (s *settling) contender(name string, st *store, marks *[]watchdog.Mark) wat
 // dropOptional leaves out the buses that only a default names and that nobody
 // answers at: a machine without servers settles in its own file.
 func (s *settling) dropOptional(ctx context.Context, waited time.Duration) {
-	if waited < lookAround || s.o.File == nil || s.reads() {
+	if s.o.File == nil || s.reads() {
 		return
 	}
 	for _, st := range s.stores() {
-		if st.origin == defaultOrigin && !s.isOptional(st) && !st.up(ctx) {
+		if st.origin != defaultOrigin || s.isOptional(st) {
+			continue
+		}
+		if s.o.Alone && refuses(ctx, st.hosts) || waited >= lookAround && !st.up(ctx) {
 			s.optional = append(s.optional, st)
 		}
 	}
+}
+
+// refuses reports whether nobody listens at an address, which is certain.
+func refuses(ctx context.Context, address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.Host)
+	if err != nil {
+		return errors.Is(err, syscall.ECONNREFUSED)
+	}
+	_ = conn.Close()
+	return false
 }
 
 // defaultOrigin is where an address comes from that nobody set.
@@ -380,6 +408,7 @@ func (s *settling) work(ctx context.Context, ledger watchdog.Ledger) {
 		Clock: s.o.clock, Log: s.o.log, Policy: s.settings.Policy,
 	})
 	s.settler.Store(settler)
+	close(s.settles)
 	if len(s.optional) > 0 {
 		s.goes(func() { s.guardOptional(ctx) })
 	}

@@ -31,9 +31,15 @@ type station struct {
 	leave    context.CancelFunc
 }
 
+// The roles of a station, as records name their writers.
+const (
+	roleServe = "serve"
+	roleRun   = "run"
+)
+
 // stationOptions say what kind of station it is.
 type stationOptions struct {
-	role     string // serve, run, screen
+	role     string // roleServe, roleRun
 	db       string // its own file in the data directory
 	state    string // of the supervisor, likewise
 	sessions []config.Session
@@ -76,14 +82,14 @@ func openStation(settings *config.Config, o stationOptions) (s *station, err err
 		return s, misconfigured(err)
 	}
 	s.settling, err = newSettling(settings, settlingOptions{Writer: s.writer, File: s.file.Ledger(seal, s.clock),
-		Quarantine: s.file.Quarantine(), clock: s.clock, log: o.log, spawn: o.spawn})
+		Quarantine: s.file.Quarantine(), Alone: o.role == roleRun, clock: s.clock, log: o.log, spawn: o.spawn})
 	if err != nil {
 		return s, misconfigured(err)
 	}
 	observer := newObserver(settings, observerOptions{clock: s.clock, log: o.log, ping: true, settling: s.settling, sweeps: o.sweeps, spawn: o.spawn, guard: o.guard})
 	if len(o.sessions) > 0 {
 		s.children, err = openSupervising(settings, supervisingOptions{sessions: o.sessions, dir: s.dir, state: o.state, writer: s.writer,
-			ends: s.settling, clock: s.clock, log: o.log, engine: observer.engine,
+			ends: patientEnds{s.settling}, byHand: o.role == roleRun, clock: s.clock, log: o.log, engine: observer.engine,
 			heartbeatURL: o.heartbeatURL, heartbeatToken: o.heartbeatToken, onLine: o.onLine})
 		if err != nil {
 			return s, err

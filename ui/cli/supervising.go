@@ -36,6 +36,7 @@ type supervisingOptions struct {
 	state    string // name of the file in it that keeps chains of failures
 	writer   string
 	ends     process.Ends
+	byHand   bool // process.Options.ByHand
 	clock    watchdog.Clock
 	log      *slog.Logger
 	engine   process.Engine
@@ -43,6 +44,29 @@ type supervisingOptions struct {
 	heartbeatURL   string
 	heartbeatToken func(watchdog.ID, watchdog.Generation) string
 	onLine         func(watchdog.ID, process.Line)
+}
+
+// patientEnds wait for the choice of the ledger, which a first start comes before
+// by a moment, instead of failing.
+type patientEnds struct{ *settling }
+
+func (p patientEnds) await(ctx context.Context) {
+	select {
+	case <-p.settles:
+	case <-ctx.Done():
+	}
+}
+
+// Claim asks the ledger for the number of an execution.
+func (p patientEnds) Claim(ctx context.Context, c watchdog.Claim) (watchdog.Generation, error) {
+	p.await(ctx)
+	return p.settling.Claim(ctx, c)
+}
+
+// Settle writes an end once, and gives the record that stands.
+func (p patientEnds) Settle(ctx context.Context, r watchdog.Record) (watchdog.Record, error) {
+	p.await(ctx)
+	return p.settling.Settle(ctx, r)
 }
 
 // openSupervising makes everything that can be refused; nothing starts before run.
@@ -55,7 +79,7 @@ func openSupervising(settings *config.Config, o supervisingOptions) (*supervisin
 	s.Supervisor, err = process.New(process.Options{
 		Sessions: o.sessions, Guard: settings.RestartGuard, MaxWait: settings.Policy.MaxWait,
 		Clock: o.clock, Log: o.log, Engine: o.engine, Publishers: []process.Publisher{s}, Interval: settings.Publish.Interval,
-		Writer: o.writer, Ends: o.ends, Store: state,
+		Writer: o.writer, Ends: o.ends, ByHand: o.byHand, Store: state,
 		Capturer:     process.NewLadder(process.LadderOptions{Store: s.dumps, Log: o.log}),
 		HeartbeatURL: o.heartbeatURL, HeartbeatToken: o.heartbeatToken, OnLine: o.onLine,
 	})
