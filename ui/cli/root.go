@@ -100,7 +100,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.AddCommand(
 		a.attachCommand(), a.runCommand(), a.serveCommand(), a.demoCommand(), a.recordCommand(), a.replayCommand(),
 		a.lsCommand(), a.getCommand(), a.whyCommand(), a.eventsCommand(), a.checkCommand(), a.releaseCommand(),
-		a.dumpViewCommand(),
+		a.dumpsCommand(), a.dumpViewCommand(),
 		a.busCommand(), a.beatCommand(),
 		a.doctorCommand(), a.configCommand(), a.versionCommand(),
 	)
