@@ -310,14 +310,21 @@ func (s *Settler) warning() string {
 }
 
 // doubt notes that the authority may be away, so that the next check is made
-// soon.
+// soon. Of everything that fails until then only the first is told: each names
+// another session.
 func (s *Settler) doubt(err error) {
 	if !errors.Is(err, ErrAuthorityAway) {
 		return
 	}
 	s.mu.Lock()
-	s.ready, s.reason = false, err.Error()
+	known := !s.ready && s.reason != ""
+	if !known {
+		s.ready, s.reason = false, err.Error()
+	}
 	s.mu.Unlock()
+	if known {
+		return
+	}
 	s.post(LedgerChanged{Authority: s.cfg.Ledger.Authority(), Reason: err.Error(), Warning: s.warning(), At: s.now()})
 }
 

@@ -181,6 +181,60 @@ func TestSettlerWaitsForItsAuthority(t *testing.T) {
 }
 
 // fault 17: applied, but the answer never came: read again, own nonce is won.
+// Every settlement that fails while the authority is away names another session;
+// the view is told of the authority, once a check.
+func TestSettlerTellsOnceThatItsAuthorityIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewMemoryLedger("x", nil)
+		var broken atomic.Bool
+		s, box := settlingBy(t, SettlerConfig{Ledger: away{l, &broken}})
+		broken.Store(true)
+		before := len(eventsOf[LedgerChanged](box))
+		var all []Effect
+		for i := range 200 {
+			all = append(all, due(fmt.Sprint("s", i)), Number{Claim{ID: ID(fmt.Sprint("n", i)), BootID: "b"}})
+		}
+		s.Effects(all)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		told := eventsOf[LedgerChanged](box)[before:]
+		reasons := map[string]bool{}
+		for _, ev := range told {
+			reasons[ev.Reason] = true
+			if ev.Ready {
+				t.Errorf("told ready: %+v", ev)
+			}
+		}
+		if len(told) == 0 || len(reasons) > 2 {
+			t.Errorf("%d events give %d reasons, want one of a session and one of the check at most", len(told), len(reasons))
+		}
+	})
+}
+
+// away is a ledger whose connection breaks under every question at once: each
+// fails in words of its own.
+type away struct {
+	*MemoryLedger
+	broken *atomic.Bool
+}
+
+func (a away) Check(ctx context.Context) error {
+	if a.broken.Load() {
+		return fmt.Errorf("%w: connection lost", ErrAuthorityAway)
+	}
+	return a.MemoryLedger.Check(ctx)
+}
+
+func (a away) Head(_ context.Context, id ID) (Head, Revision, error) {
+	time.Sleep(time.Second)
+	return Head{}, "", fmt.Errorf("reading the head of %s: %w", id, ErrAuthorityAway)
+}
+
+func (a away) WriteOnce(_ context.Context, r Record) (Record, error) {
+	time.Sleep(time.Second)
+	return Record{}, fmt.Errorf("writing the end of %s: %w", r.ID, ErrAuthorityAway)
+}
+
 func TestSettlerFindsOutWhatAnUnknownWriteBecame(t *testing.T) {
 	for name, c := range map[string]struct {
 		faults []Fault // of successive writes
