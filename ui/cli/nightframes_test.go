@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,10 +47,11 @@ func (f *still) Ask(a watchdog.Ask) {
 	f.windows <- f.tracker.Look(a)
 }
 
-func (f *still) Windows() <-chan watchdog.Window { return f.windows }
-func (f *still) Retry()                          {}
-func (f *still) Close()                          {}
-func (f *still) Children() ui.Children           { return nil }
+func (f *still) Windows() <-chan watchdog.Window              { return f.windows }
+func (f *still) Retry()                                       {}
+func (f *still) Close()                                       {}
+func (f *still) Children() ui.Children                        { return nil }
+func (f *still) Release(context.Context, string) (int, error) { return 0, nil }
 func (f *still) About() ui.About {
 	return ui.About{Name: nightName, ReadOnly: true, Replay: held{}}
 }
