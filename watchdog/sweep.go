@@ -294,8 +294,9 @@ func (t *Tracker) settlePasts(now time.Duration) {
 		}
 		for k := range bk.past {
 			p := &bk.past[k]
-			// What only seems to be overtaken is so once the ledger has a newer one.
-			if p.generation == 0 || !p.certain && p.outcome == OutcomeLost && p.generation >= bk.newest() || now < p.since || p.settle.at != 0 && now-p.settle.at < settledWithin {
+			// What seems to be overtaken is so once the ledger has a newer one: rather
+			// left open than a living one ended.
+			if p.generation == 0 || p.outcome == OutcomeLost && p.generation >= bk.newest() || now < p.since || p.settle.at != 0 && now-p.settle.at < settledWithin {
 				continue
 			}
 			p.settle.at = now
