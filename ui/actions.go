@@ -123,7 +123,7 @@ func agentActions() []action {
 		{name: "ack", keys: "a", in: inLists, group: "alerts", help: "acknowledge", off: later("acknowledging is")},
 		{name: "snooze", keys: "z", in: inLists, group: "alerts", help: "snooze", off: later("snoozing is")},
 		{name: "mute", keys: "M", in: inLists, group: "alerts", help: "mute, with an end and a note", off: later("muting is")},
-		{name: "release", in: inLists, group: "alerts", help: "release the brake: settle a held group", off: later("releasing from here is")},
+		{name: "release", in: inLists, group: "alerts", help: "release the brake: settle a held group", off: needsHeld, do: (*Model).openRelease, with: (*Model).openReleaseWith},
 		{name: "mark", keys: "space", in: inSessions, group: "agents", help: "mark, for an action on several", off: later("marks are")},
 		{name: "mark-range", keys: "V", in: inSessions, group: "agents", help: "mark a range", off: later("marks are")},
 		{name: "unmark", keys: "U", in: inSessions, group: "agents", help: "clear the marks", off: later("marks are")},
@@ -152,7 +152,7 @@ func firstRunActions() []action {
 	return []action{
 		{name: "demo", keys: "d", in: inFirstRun, group: "start", help: "demo: simulated agents, every verdict within 20 s, nothing kept", off: needsHost, do: (*Model).openDemo},
 		{name: "bus", keys: "b", in: inFirstRun, group: "start", help: "start a bus on 127.0.0.1 that local agents can join", off: needsHost, do: (*Model).openBus},
-		{name: "supervise", keys: "s", in: inFirstRun, group: "start", help: "supervise a command", off: later("sessionwatch run is")},
+		{name: "supervise", keys: "s", in: inFirstRun, group: "start", help: "supervise a command: run it as a session that ends with this screen", off: needsHost, do: (*Model).openSupervise},
 		{name: "connect", keys: "c", in: inFirstRun, group: "start", help: "connect elsewhere: address or context", off: needsHost, do: (*Model).openConnect},
 		{name: "recording", keys: "o", in: inFirstRun, group: "start", help: "open a recording; a bundled night needs no server", off: needsHost, do: (*Model).openRecording},
 		{name: "ctx", in: inViews, group: "start", help: "contexts: named clusters of the configuration; ctx NAME watches one", off: needsHost, do: (*Model).openContexts, with: (*Model).openContext},
@@ -183,9 +183,11 @@ func screenActions() []action {
 		{name: "leave", keys: "esc", in: inText | inMenu, group: "screen", fixed: true, foot: "back", help: "back to the view below", do: (*Model).undoLayer},
 		{name: "undo", keys: "esc", in: inLists | inFirstRun | inInput, group: "screen", fixed: true, help: "undo one layer: prompt, view, filter; never quits; alt with a key counts as esc", do: (*Model).undoLayer},
 		{name: "quit", keys: "q", in: inViews, group: "screen", foot: "quit", help: "back, then quit", do: (*Model).back},
-		{name: "interrupt", keys: "ctrl+c", in: inViews | inInput, group: "screen", fixed: true, help: "back, then quit; twice within 1 s leaves from anywhere", do: (*Model).interrupt},
+		{name: "yes", keys: "y", in: inQuestion, group: "input", help: "in a question: do it", fixed: true, do: (*Model).answerYes},
+		{name: "no", keys: "n enter esc q", in: inQuestion, group: "input", help: "in a question: no, which is the default", fixed: true, do: (*Model).answerNo},
+		{name: "interrupt", keys: "ctrl+c", in: inViews | inInput | inQuestion, group: "screen", fixed: true, help: "back, then quit; twice within 1 s leaves from anywhere", do: (*Model).interrupt},
 		{name: "retry", keys: "ctrl+r", in: inViews, group: "screen", help: "ask all sources again now", off: needsFeed, do: (*Model).retry},
-		{name: "redraw", keys: "ctrl+l", in: inViews | inInput, group: "screen", help: "draw the screen anew", do: func(*Model) tea.Cmd { return tea.ClearScreen }},
-		{name: "suspend", keys: "ctrl+z", in: inViews | inInput, group: "screen", help: "suspend", do: func(*Model) tea.Cmd { return tea.Suspend }},
+		{name: "redraw", keys: "ctrl+l", in: inViews | inInput | inQuestion, group: "screen", help: "draw the screen anew", do: func(*Model) tea.Cmd { return tea.ClearScreen }},
+		{name: "suspend", keys: "ctrl+z", in: inViews | inInput | inQuestion, group: "screen", help: "suspend", do: func(*Model) tea.Cmd { return tea.Suspend }},
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Feed is where a screen's windows come from: the local engine, a replay, or
-// the view of a serve. None of its methods blocks.
+// the view of a serve. None of its methods blocks but where it says so.
 type Feed interface {
 	// Ask replaces the wanted window. Its answer, and a new one whenever
 	// something changed (ten a second at most, and once a second as ages
@@ -24,6 +24,9 @@ type Feed interface {
 	// Children gives what can be read of the sessions that are supervised behind
 	// it; nil: none are.
 	Children() Children
+	// Release lets sessions be settled that went silent together and are held,
+	// and says how many. It may take long: it runs off the screen's goroutine.
+	Release(ctx context.Context, reason string) (int, error)
 	// Close ends the feed and everything behind it.
 	Close()
 }
@@ -72,6 +75,8 @@ type About struct {
 	ReadOnly bool
 	Replay   Replay // nil: live
 	Sweeper  string // who settles: "this screen", "serve@host"; empty nobody
+	// Supervised are the sessions that run behind the feed and end with it.
+	Supervised []watchdog.ID
 }
 
 // Replay steers a recording.
@@ -90,11 +95,12 @@ type Replay interface {
 // Target names what to open.
 type Target struct {
 	Kind    TargetKind
-	NATS    string  // address; empty: as configured; "-" none
-	Redis   string  // likewise
-	Context string  // name in the configuration
-	File    string  // recording
-	Speed   float64 // of a recording or a demo; 0: the host's choice
+	NATS    string   // address; empty: as configured; "-" none
+	Redis   string   // likewise
+	Context string   // name in the configuration
+	File    string   // recording
+	Command []string // to run as a session
+	Speed   float64  // of a recording or a demo; 0: the host's choice
 	Seed    uint64
 	Agents  int
 }
@@ -108,6 +114,7 @@ const (
 	TargetDemo
 	TargetBus // embedded servers for local agents, and attached to them
 	TargetRecording
+	TargetRun // a command, supervised by this process
 )
 
 // Host opens feeds: the wiring, seen from the screen. Open may take long and

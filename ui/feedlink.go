@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -171,6 +172,8 @@ func (t Target) what() string {
 		return "the demo"
 	case t.Kind == TargetBus:
 		return "the bus"
+	case t.Kind == TargetRun:
+		return "the command " + strings.Join(t.Command, " ")
 	case t.Kind == TargetRecording && t.File == "":
 		return "the bundled night"
 	case t.Kind == TargetRecording:

@@ -40,7 +40,7 @@ func (m *Model) choices() []*action {
 var choiceTexts = map[string]string{
 	"demo":      "demo: simulated agents, every verdict within 20 s, nothing kept",
 	"bus":       "start a bus on 127.0.0.1 (4222, 6379) that local agents can join",
-	"supervise": "supervise a command",
+	"supervise": "supervise a command:   sessionwatch run -- python3 agent.py",
 	"connect":   "connect elsewhere: address or context",
 	"recording": "open a recording; a bundled night needs no server",
 }
@@ -167,8 +167,8 @@ func linkRowText(m *Model, l *watchdog.Link) (Style, string) {
 	return m.styles.Suspect, text
 }
 
-func (m *Model) openDemo() tea.Cmd { return m.openTarget(Target{Kind: TargetDemo}) }
-func (m *Model) openBus() tea.Cmd  { return m.openTarget(Target{Kind: TargetBus}) }
+func (m *Model) openDemo() tea.Cmd { return m.leaveFor(Target{Kind: TargetDemo}) }
+func (m *Model) openBus() tea.Cmd  { return m.leaveFor(Target{Kind: TargetBus}) }
 
 // openConnect asks for an address or a context.
 func (m *Model) openConnect() tea.Cmd {
@@ -181,7 +181,7 @@ func (m *Model) openConnect() tea.Cmd {
 				m.prompt.err = err.Error()
 				return nil, false
 			}
-			return m.openTarget(t), true
+			return m.leaveFor(t), true
 		},
 	}
 	return nil
@@ -242,7 +242,7 @@ func (m *Model) openRecording() tea.Cmd {
 	m.prompt = &prompt{
 		label: "recording", hint: "file of sessionwatch record; empty: the bundled night",
 		take: func(m *Model, text string) (tea.Cmd, bool) {
-			return m.openTarget(Target{Kind: TargetRecording, File: text}), true
+			return m.leaveFor(Target{Kind: TargetRecording, File: text}), true
 		},
 	}
 	return nil
@@ -256,7 +256,7 @@ func (m *Model) openContexts() tea.Cmd {
 
 // openContext watches the context that was named.
 func (m *Model) openContext(name string) tea.Cmd {
-	return m.openTarget(Target{Kind: TargetConfigured, Context: name})
+	return m.leaveFor(Target{Kind: TargetConfigured, Context: name})
 }
 
 func (m *Model) showContexts(names []string) tea.Cmd {

@@ -6,6 +6,11 @@ func (m *Model) drawFooter(p *painter, lines int) {
 		m.drawPrompt(p, lines)
 		return
 	}
+	if m.scene() == inQuestion {
+		m.drawAnswers(p)
+		p.line()
+		return
+	}
 	if m.note.text != "" {
 		st := Style{}
 		if m.note.bad {

@@ -55,6 +55,8 @@ func frames() []struct {
 		{"ledger-sources", ledgerAway(), About{Name: "prod", Sweeper: "serve@eu1-01"}, ": s o u r c e s enter"},
 		{"events", eventfulWindow(), prod, "3"},
 		{"session-events", eventfulWindow(), prod, "e"},
+		{"release", massWindow(), About{Name: "prod", Sweeper: "serve@eu1-01"}, ": r e l e a s e enter r a c k"},
+		{"leaving", runningChild(), About{Name: "local", Sweeper: "run@eu1-02/4700", Supervised: []watchdog.ID{"indexer", "etl-nightly"}}, "q"},
 		{"refused", emptyWindow(refusedLinks()...), About{Name: "local"}, ""},
 		{"connected", emptyWindow(upLink(watchdog.SourceNATS), refusedLinks()[1]), About{Name: "local"}, ""},
 	}

@@ -52,6 +52,7 @@ type Model struct {
 	children   Children // of the feed; nil: nothing is supervised behind it
 	lastOpened uint64   // of logs and dumps: what was read for an older one is dropped
 	menu       menu
+	question   question
 	prompt     *prompt
 	palette    *paletteList
 	search     string // in help

@@ -14,6 +14,7 @@ type (
 	terminalDrained struct{ dropped uint64 }
 	suspendDeclined struct{ reason string }
 	terminalResumed struct{ after time.Duration }
+	editorClosed    struct{ err error }
 )
 
 // GlyphsMeasured tells whether the terminal draws the symbols two cells wide;
@@ -32,6 +33,9 @@ func SuspendDeclined(reason string) tea.Msg { return suspendDeclined{reason} }
 // Resumed tells that the program was stopped and goes on.
 func Resumed(after time.Duration) tea.Msg { return terminalResumed{after} }
 
+// EditorClosed tells how the editor that had the terminal ended; nil: well.
+func EditorClosed(err error) tea.Msg { return editorClosed{err} }
+
 // noticed shows what happened to the terminal.
 func (m *Model) noticed(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
@@ -46,6 +50,11 @@ func (m *Model) noticed(msg tea.Msg) tea.Cmd {
 		return m.say("the terminal takes frames again; " + count(msg.dropped) + " were dropped")
 	case suspendDeclined:
 		return m.refuse("not suspended: " + msg.reason)
+	case editorClosed:
+		if msg.err != nil {
+			return m.refuse("the editor ended: " + msg.err.Error())
+		}
+		return m.ask()
 	case tea.ResumeMsg:
 		return m.ask()
 	case terminalResumed:

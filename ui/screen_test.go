@@ -23,6 +23,9 @@ type fakeFeed struct {
 	windows  chan watchdog.Window
 	retries  int
 	children Children
+	reasons  []string // of releases
+	held     int
+	err      error
 	closed   bool
 }
 
@@ -38,7 +41,13 @@ func (f *fakeFeed) Ask(a watchdog.Ask) {
 func (f *fakeFeed) Windows() <-chan watchdog.Window { return f.windows }
 func (f *fakeFeed) Retry()                          { f.mu.Lock(); f.retries++; f.mu.Unlock() }
 func (f *fakeFeed) Children() Children              { return f.children }
-func (f *fakeFeed) About() About                    { return f.about }
+func (f *fakeFeed) Release(_ context.Context, reason string) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reasons = append(f.reasons, reason)
+	return f.held, f.err
+}
+func (f *fakeFeed) About() About { return f.about }
 func (f *fakeFeed) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -47,6 +47,8 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		return m.dumpsCame(&msg)
 	case dumpRead:
 		return m.dumpCame(&msg)
+	case releaseAnswered:
+		return m.released(&msg)
 	case editorReady:
 		if msg.err != nil {
 			return m.refuse("not opened: " + msg.err.Error())
@@ -192,6 +194,9 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 // press does what a key is bound to where the screen is now.
 func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 	name, in := keyName(k), m.scene()
+	if name != "ctrl+c" && m.deaf() {
+		return nil
+	}
 	m.note = note{}
 	a := m.bound[in][name]
 	if a == nil {
@@ -255,7 +260,7 @@ func (m *Model) back() tea.Cmd {
 	if m.closeView() {
 		return m.ask()
 	}
-	return tea.Quit
+	return m.leave()
 }
 
 // interrupt is ctrl+c: back, then out; a second one leaves from anywhere.

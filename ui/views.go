@@ -21,6 +21,7 @@ const (
 	viewSources
 	viewHelp
 	viewMenu
+	viewQuestion
 	viewCount
 )
 
@@ -52,6 +53,7 @@ func allViews() []view {
 		{id: viewSources, name: "sources", help: "how well each source is seen", in: inSources, draw: (*Model).drawSourcesView},
 		{id: viewHelp, name: "help", help: "keys and words", in: inHelp, draw: (*Model).drawHelp},
 		{id: viewMenu, name: "menu", help: "a list to choose from", in: inMenu, draw: (*Model).drawMenu},
+		{id: viewQuestion, name: "question", help: "asks before what cannot be undone", in: inQuestion, draw: (*Model).drawQuestion},
 	}
 }
 

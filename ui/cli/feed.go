@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/sessionwatch/sessionwatch/sources/recording"
 	"github.com/sessionwatch/sessionwatch/ui"
@@ -39,6 +41,35 @@ func (f *engineFeed) Children() ui.Children {
 	return f.children
 }
 
+// Release lets what is held be settled, if somebody settles here.
+func (f *engineFeed) Release(ctx context.Context, reason string) (int, error) {
+	if f.about.ReadOnly {
+		return 0, errors.New("this view is read-only; leave --read-only (read_only in the configuration) out to allow it")
+	}
+	w, err := f.watching.look(ctx, watchdog.Ask{})
+	if err != nil {
+		return 0, err
+	}
+	if !w.Ledger.Sweeping {
+		return 0, errors.New("nobody here settles, so nothing that is held here would be; release it where a serve runs: sessionwatch release --reason TEXT")
+	}
+	held := heldIn(w.Groups)
+	f.watching.engine.Post(watchdog.BrakeReleased{By: operatorName(), Reason: reason, At: w.Now.Mono})
+	f.watching.log.Warn("the brake was released", "by", operatorName(), "reason", reason, "held", held)
+	return held, nil
+}
+
+// heldIn counts sessions that are held from being settled.
+func heldIn(groups []watchdog.Group) int {
+	n := 0
+	for i := range groups {
+		if groups[i].HeldFor != 0 {
+			n += groups[i].N
+		}
+	}
+	return n
+}
+
 // Close ends the observer, then what it watched.
 func (f *engineFeed) Close() {
 	f.once.Do(func() {
@@ -54,6 +85,47 @@ type stationFeed struct {
 	engineFeed
 	station *station
 }
+
+// About says what is watched, and what runs here and ends with it.
+func (f *stationFeed) About() ui.About {
+	about := f.about
+	if f.station.children == nil {
+		return about
+	}
+	for _, s := range f.station.children.Sessions() {
+		switch s.Phase {
+		case watchdog.SupervisorRunning, watchdog.SupervisorRestarting, watchdog.SupervisorStopping:
+			about.Supervised = append(about.Supervised, s.ID)
+		}
+	}
+	return about
+}
+
+// Release is that of the engine, and stands in the audit file.
+func (f *stationFeed) Release(ctx context.Context, reason string) (int, error) {
+	n, err := f.engineFeed.Release(ctx, reason)
+	entry := releaseEntry{Event: "brake.released", By: operatorName(), Reason: reason, Sessions: n, Timestamp: unixSeconds(time.Now())}
+	if err != nil {
+		entry.Event, entry.Error = "brake.release_refused", err.Error()
+	}
+	if failed := f.station.audit.Write(entry); failed != nil {
+		f.station.log.Error("a release is missing in the audit file", "error", failed)
+	}
+	return n, err
+}
+
+// releaseEntry is a line of the audit file.
+type releaseEntry struct {
+	Event     string  `json:"event"`
+	By        string  `json:"by"`
+	Reason    string  `json:"reason"`
+	Sessions  int     `json:"sessions"`
+	Timestamp float64 `json:"timestamp"`
+	Error     string  `json:"error,omitempty"`
+}
+
+// unixSeconds is a time as audit lines give it: seconds, three decimals.
+func unixSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // Close ends the children, then everything else.
 func (f *stationFeed) Close() { f.once.Do(f.station.close) }
@@ -170,6 +242,11 @@ func (f *replayFeed) Retry() {}
 
 // Children is nil: nobody runs in a recording.
 func (f *replayFeed) Children() ui.Children { return nil }
+
+// Release refuses: what a recording holds is past.
+func (f *replayFeed) Release(context.Context, string) (int, error) {
+	return 0, errors.New("this is a recording: nothing in it can be released")
+}
 
 // About says what is played.
 func (f *replayFeed) About() ui.About {

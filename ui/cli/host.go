@@ -39,6 +39,8 @@ func (h *host) Open(ctx context.Context, t ui.Target) (ui.Feed, error) {
 		feed, err = h.openDemo(t)
 	case ui.TargetBus:
 		feed, err = h.openBus()
+	case ui.TargetRun:
+		feed, err = h.openRun(t)
 	case ui.TargetRecording:
 		if t.File == "" && t.Speed == 0 {
 			t.Speed = nightSpeed
@@ -78,8 +80,7 @@ func (h *host) openConfigured(ctx context.Context, t ui.Target) (ui.Feed, error)
 		if err != nil {
 			return nil, err
 		}
-		s.supervise(h.spawn)
-		return &stationFeed{engineFeed: engineFeed{watching: s.watching, about: ui.About{Name: nameOf(settings), ReadOnly: settings.ReadOnly, Sweeper: s.writer}, children: s.read()}, station: s}, nil
+		return h.supervised(settings, s), nil
 	}
 	if h.serve != nil && len(over) == 0 && t.Context == h.first {
 		client, err := h.serve(ctx, settings)

@@ -32,6 +32,14 @@ type serveFeed struct {
 // About says what is watched.
 func (f *serveFeed) About() ui.About { return f.about }
 
+// Release lets the serve settle what it holds.
+func (f *serveFeed) Release(ctx context.Context, reason string) (int, error) {
+	if f.about.ReadOnly {
+		return 0, errors.New("this view is read-only; leave --read-only (read_only in the configuration) out to allow it")
+	}
+	return f.client.Release(ctx, operatorName(), reason)
+}
+
 // serveClient reaches the serve at an address: its socket, or a port with the
 // token of serve.token_file (or registry.token_file), or of SESSIONWATCH_TOKEN.
 func serveClient(settings *config.Config, address, token string) (*serveview.Client, error) {
