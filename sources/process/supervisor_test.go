@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -258,13 +260,86 @@ func TestACrashLoopIsHeldAtItsNumber(t *testing.T) {
 	if n := strings.Count(string(text), "x"); n != 3 {
 		t.Errorf("it was started %d times, want 3", n)
 	}
-	if got := strings.Join(w.ends(), ", "); got != "a/1 error, a/2 error, a/3 error" {
-		t.Errorf("settled %s", got)
-	}
+	eventually(t, "all three are settled", func() bool { return strings.Join(w.ends(), ", ") == "a/1 error, a/2 error, a/3 error" })
 	if err := s.Start("a"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a start by hand runs it again", func() bool { return len(w.ends()) > 3 })
+}
+
+// The chain of failures goes on over supervisors: of the same command, held or
+// not.
+func TestFailuresAreCountedOverSupervisors(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		first  string // what the supervisor before ran
+		byHand bool
+		runs   int // of the second supervisor
+		phase  watchdog.SupervisorPhase
+	}{
+		{"one more of three", "exit 1", false, 1, watchdog.SupervisorCrashLoop},
+		{"another command", "exit 2", false, 3, watchdog.SupervisorCrashLoop},
+		{"held", "hold", false, 0, watchdog.SupervisorCrashLoop},
+		{"held, started by hand", "hold", true, 1, watchdog.SupervisorCrashLoop},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			chain := watchdog.RestartChain{Links: 2, Short: 2}
+			if c.first == "hold" {
+				c.first, chain = "exit 1", watchdog.RestartChain{Links: 3, Short: 3, Held: true}
+			}
+			store := &stateOf{State{Boot: machineBoot(), Sessions: map[watchdog.ID]SessionState{
+				"a": {Argv: shell("a", c.first).Command, Chain: chain}}}}
+			s := supervise(t, new(witness), func(o *Options) { o.Store, o.ByHand = store, c.byHand }, shell("a", "exit 1"))
+			st, err := s.Wait(within(t), "a")
+			if err != nil || st.Runs != c.runs || st.Phase != c.phase {
+				t.Errorf("%d runs, %v, %v; want %d, %v", st.Runs, st.Phase, err, c.runs, c.phase)
+			}
+		})
+	}
+}
+
+// stateOf is what an earlier supervisor left.
+type stateOf struct{ left State }
+
+func (s *stateOf) Load() (State, error) { return s.left, nil }
+func (s *stateOf) Save(State) error     { return nil }
+
+// The end of a supervisor cuts off no settlement, and waits for one that comes
+// late; of that nobody is warned.
+func TestTheEndWaitsForItsSettlements(t *testing.T) {
+	var log strings.Builder
+	w := &slowLedger{failures: 2}
+	s, end := superviseUntil(t, &w.witness, func(o *Options) { o.Ends, o.Log = w, slog.New(slog.NewTextHandler(&log, nil)) }, shell("a", "exit 0"))
+	if _, err := s.Wait(within(t), "a"); err != nil {
+		t.Fatal(err)
+	}
+	end() // while the first try is under way
+	if got := strings.Join(w.ends(), ", "); got != "a/1 completed" || w.cut.Load() > 0 {
+		t.Errorf("settled %q, %d cut off", got, w.cut.Load())
+	}
+	if text := log.String(); strings.Contains(text, "WARN") || strings.Contains(text, "ERROR") {
+		t.Errorf("logged: %s", text)
+	}
+}
+
+// slowLedger takes its time, and fails at first.
+type slowLedger struct {
+	witness
+	failures int
+	cut      atomic.Int32 // calls whose context ended under them
+}
+
+func (w *slowLedger) Settle(ctx context.Context, r watchdog.Record) (watchdog.Record, error) {
+	select {
+	case <-ctx.Done():
+		w.cut.Add(1)
+		return watchdog.Record{}, ctx.Err()
+	case <-time.After(200 * time.Millisecond):
+	}
+	if w.failures--; w.failures >= 0 {
+		return watchdog.Record{}, watchdog.ErrAuthorityAway
+	}
+	return w.witness.Settle(ctx, r)
 }
 
 func TestStopEndsTheWholeGroup(t *testing.T) {

@@ -250,7 +250,7 @@ func (u *unit) wakeUp(ctx context.Context) {
 	case u.machine.chain.Held:
 		u.machine.hold()
 	default:
-		u.machine.start(u.sup.mono())
+		u.machine.begin(u.sup.mono()) // the chain of failures goes on
 	}
 }
 
