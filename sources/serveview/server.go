@@ -74,6 +74,7 @@ type Options struct {
 	Late     func(ctx context.Context, id watchdog.ID, limit int) ([]watchdog.Late, error)
 	About    About
 	Children Children
+	Registry func() Registry // nil: none is kept
 	Logger   *slog.Logger
 }
 
@@ -130,6 +131,7 @@ func (s *Server) Handler() http.Handler {
 	handle("GET /v1/events", s.events)
 	handle("GET /v1/late", s.late)
 	handle("POST /v1/release", s.release)
+	handle("GET /v1/registry", s.registry)
 	handle("GET /v1/logs", s.logs)
 	handle("GET /v1/dumps", s.dumps)
 	handle("GET /v1/dumps/{name...}", s.dump)

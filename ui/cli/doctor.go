@@ -41,29 +41,39 @@ func (f findings) bad() int {
 func (a *app) doctorCommand() *cobra.Command {
 	var f flags
 	var wait time.Duration
+	var id string
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what is wrong: settings, servers, permissions, terminal",
 		Long: `Look at the configuration, the servers, the clocks, the terminal and the files of
-this program, and say what is wrong and what to do. It changes nothing; on the
-bus it publishes agent.ping, unless --read-only. Exit code 1 if anything is wrong.`,
+this program, and say what is wrong and what to do; also at where ends are decided
+(authority, streams), whether the reaper is alive, the latest releases of the serve
+that runs here, and with --session the registry's hash of one session. It changes
+nothing; on the bus it publishes agent.ping, unless --read-only. Exit code 1 if
+anything is wrong.`,
+		Example: "  sessionwatch doctor --session indexer",
 		Args:    cobra.NoArgs,
 		GroupID: groupSetup,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if wait < 0 {
 				return &usageError{fmt.Errorf("--wait %v is below 0", wait)}
 			}
-			return a.doctor(c, &f, wait)
+			if text := config.CheckID(id); id != "" && text != "" {
+				return &usageError{fmt.Errorf("--session: %s", text)}
+			}
+			return a.doctor(c, &f, wait, watchdog.ID(id))
 		},
 	}
 	a.addSources(c, &f)
+	a.addServe(c, &f)
 	f.addTheme(c)
 	f.addJSON(c)
 	c.Flags().DurationVar(&wait, "wait", 3*time.Second, "how long to look at the servers")
+	c.Flags().StringVar(&id, "session", "", "tell what the registry knows of the session `ID`")
 	return c
 }
 
-func (a *app) doctor(c *cobra.Command, f *flags, wait time.Duration) error {
+func (a *app) doctor(c *cobra.Command, f *flags, wait time.Duration, id watchdog.ID) error {
 	var found findings
 	settings, err := a.settings(c, f, false)
 	if err != nil {
@@ -72,7 +82,7 @@ func (a *app) doctor(c *cobra.Command, f *flags, wait time.Duration) error {
 		}
 	} else {
 		a.examineSettings(&found, settings, f.json)
-		if err := a.examineServers(&found, settings, wait); err != nil {
+		if err := a.examineBuses(c, f, &found, settings, wait, id); err != nil {
 			return err
 		}
 		examineFiles(&found, settings)
@@ -131,6 +141,25 @@ func (a *app) examineSettings(found *findings, settings *config.Config, all bool
 	if d := settings.Watchdog.LivenessInterval; settings.Watchdog.Enabled && d < time.Second {
 		found.add("config watchdog.liveness_interval", false, "%v is under 1s: a short stop of the loop counts as a wedge; use 1s x 3, 5s x 3 or 10s x 6", d)
 	}
+}
+
+// examineBuses looks at the servers, and at what stands there beside beats.
+func (a *app) examineBuses(c *cobra.Command, f *flags, found *findings, settings *config.Config, wait time.Duration, id watchdog.ID) error {
+	stores := lookAtStores(found, settings) // it connects while the servers are looked at
+	if stores != nil {
+		defer stores.close()
+	}
+	if err := a.examineServers(found, settings, wait); err != nil {
+		return err
+	}
+	ctx, stop := a.env.Interrupts(context.Background())
+	defer stop()
+	if stores != nil {
+		stores.examineLedger(ctx, found)
+		stores.examineReaper(ctx, found, id)
+	}
+	a.examineServe(ctx, c, found, settings, f)
+	return nil
 }
 
 func (a *app) examineServers(found *findings, settings *config.Config, wait time.Duration) error {

@@ -56,7 +56,7 @@ func (s *serving) run(ctx context.Context, ready func(text string)) error {
 		return err
 	}
 	view := serveview.NewServer(serveview.Options{
-		Engine: s.watching.engine, Logger: s.log, Children: servedChildren{s.read()}, Late: s.file.Quarantine().List,
+		Engine: s.watching.engine, Logger: s.log, Children: servedChildren{s.read()}, Late: s.file.Quarantine().List, Registry: s.registryView(),
 		About: serveview.About{Name: nameOf(s.settings), Sweeper: s.writer, ReadOnly: s.settings.ReadOnly, Version: readBuild().Version, PID: os.Getpid()},
 	})
 	places, err := s.listen(ctx, token, view)
@@ -172,6 +172,24 @@ func (s *serving) openRegistry(token string) error {
 	}
 	s.registry = registry
 	return nil
+}
+
+// registryView tells how the registry does; nil where none is kept.
+func (s *serving) registryView() func() serveview.Registry {
+	if s.settings.Serve.Listen == config.None {
+		return nil
+	}
+	return func() (r serveview.Registry) { // the view is asked once the registry is there
+		at, why := s.registry.LastGoodRound()
+		if r.Problem = why; !at.IsZero() {
+			r.LastRun = &at
+		}
+		for _, one := range s.registry.Releases() {
+			r.Releases = append(r.Releases, serveview.Release{SessionID: one.ID, OK: one.OK, ExitCode: one.ExitCode,
+				Output: one.Output, At: one.At, TookMs: one.Took.Milliseconds()})
+		}
+		return r
+	}
 }
 
 // heartbeats tells the engine of heartbeats, and the supervisor of those of its
