@@ -255,3 +255,20 @@ func TestDumpsOfEveryRuntimeAreSafe(t *testing.T) {
 		s.m.frame()
 	}
 }
+
+// A capture may hold dumps of several kinds; those of one kind are compared.
+func TestDumpComparesLikeWithLike(t *testing.T) {
+	f := &fakeChildren{texts: map[string]string{}}
+	mixed := dumpText(t, "py311-usr1-asyncio-sleep.txt") + "\n" + dumpText(t, "c-proc-task.txt")
+	for i, name := range []string{"later", "earlier"} {
+		f.texts[name] = mixed
+		f.dumps = append(f.dumps, DumpEntry{Name: name, ID: "agent", Generation: 1, At: at.Add(-time.Duration(i+1) * time.Minute), Bytes: 1})
+	}
+	s := newScreen(t, runningChild(), About{}, 120, 40)
+	s.supervise(f, runningChild())
+	s.press("6", "enter", "D")
+	frame := ansi.Strip(s.m.frame())
+	if strings.Contains(frame, "different kinds") || !strings.Contains(frame, "0 new, 0 gone") {
+		t.Errorf("not compared with its like:\n%s", frame)
+	}
+}

@@ -12,7 +12,7 @@ func (m *Model) leave() tea.Cmd {
 		return tea.Quit
 	}
 	return m.askFirst(question{
-		title: "LEAVE ?", facts: m.supervisedFacts("this screen"), yes: "leave: they are stopped", no: "stay",
+		title: "LEAVE ?", facts: m.supervisedFacts("leaving"), yes: "leave and stop them", no: "stay",
 		do: func(*Model) tea.Cmd { return tea.Quit },
 	})
 }
@@ -23,7 +23,7 @@ func (m *Model) leaveFor(t Target) tea.Cmd {
 		return m.openTarget(t)
 	}
 	return m.askFirst(question{
-		title: "OPEN " + t.what() + " ?", facts: m.supervisedFacts("this view"), yes: "open it: they are stopped", no: "stay",
+		title: "OPEN " + t.what() + " ?", facts: m.supervisedFacts("opening it"), yes: "open it and stop them", no: "stay",
 		do: func(m *Model) tea.Cmd { return m.openTarget(t) },
 	})
 }
@@ -42,7 +42,7 @@ func (m *Model) supervisedFacts(what string) []fact {
 	running := counted(len(ids), "session") + " supervised here: " + strings.Join(names, ", ")
 	return []fact{
 		{label: "now", text: running},
-		{label: "then", text: "they end with " + what + ": TERM to all their processes, KILL after their grace, and settled stopped"},
+		{label: "then", text: what + " ends them: TERM to all their processes, KILL after the grace, settled stopped"},
 		{label: "else", text: "sessionwatch serve supervises the sessions of the configuration without a screen"},
 	}
 }

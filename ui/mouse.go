@@ -8,7 +8,7 @@ const wheelRows = 3
 // wheel moves like the keys do; it never acts.
 func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 	switch {
-	case m.scene()&inInput != 0:
+	case m.scene()&(inInput|inQuestion) != 0:
 		return nil
 	case msg.Button == tea.MouseWheelUp:
 		return m.moveBy(-wheelRows)

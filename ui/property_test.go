@@ -89,6 +89,11 @@ func anyWindow(t *rapid.T) watchdog.Window {
 	if rapid.Bool().Draw(t, "group") {
 		w.Groups = []watchdog.Group{{N: rapid.Int().Draw(t, "n"), Began: d.Draw(t, "began"), HeldFor: d.Draw(t, "held"), Shared: text.Draw(t, "shared")}}
 	}
+	w.Ledger = watchdog.LedgerView{
+		Known: rapid.Bool().Draw(t, "ledger"), Ready: rapid.Bool().Draw(t, "ready"), Sweeping: rapid.Bool().Draw(t, "sweeping"), Overdue: rapid.Bool().Draw(t, "late sweep"),
+		Authority: watchdog.Authority{Name: text.Draw(t, "authority"), Identity: text.Draw(t, "identity")}, Reason: text.Draw(t, "ledger reason"),
+		Warning: text.Draw(t, "ledger warning"), PassWhy: text.Draw(t, "pass"), LastPass: d.Draw(t, "last pass"), Waiting: rapid.Int().Draw(t, "due"), Late: rapid.Uint64().Draw(t, "late"),
+	}
 	w.Events = []watchdog.Transition{{ID: watchdog.ID(text.Draw(t, "event")), To: watchdog.Lost, Text: text.Draw(t, "event text")}}
 	if len(w.Rows) > 0 {
 		f := detailOf(w.Rows[0])
@@ -96,9 +101,35 @@ func anyWindow(t *rapid.T) watchdog.Window {
 		f.Evidence.Inputs[0].Name, f.Evidence.Inputs[0].Value, f.Evidence.Inputs[1].Value = text.Draw(t, "input"), text.Draw(t, "value"), "1e400"
 		f.Cadence, f.HistorySince, f.TaskSince, f.StallTimeout = d.Draw(t, "cadence"), d.Draw(t, "history"), d.Draw(t, "task since"), d.Draw(t, "stall")
 		f.BurnPerMin, f.CreditsLeft = anyFloat().Draw(t, "burn"), d.Draw(t, "left")
+		f.LateBeats = rapid.Uint64Range(0, 3).Draw(t, "late beats")
+		if rapid.Bool().Draw(t, "ended") {
+			f.Terminal = &watchdog.TerminalView{Outcome: watchdog.Outcome(rapid.IntRange(0, 5).Draw(t, "outcome")), SettledBy: watchdog.SettledBy(text.Draw(t, "office")),
+				Writer: text.Draw(t, "writer"), Reason: text.Draw(t, "end"), Settled: rapid.Int64().Draw(t, "settled"), Foreign: rapid.Bool().Draw(t, "foreign")}
+		}
+		if rapid.Bool().Draw(t, "supervised") {
+			f.Supervisor, f.SuperDetail = watchdog.SupervisorPhase(rapid.IntRange(0, 5).Draw(t, "phase")), text.Draw(t, "phase why")
+			f.Process = &watchdog.Process{PID: rapid.Int().Draw(t, "pid"), Restarts: rapid.Int().Draw(t, "restarts"), ExitCode: rapid.Int().Draw(t, "exit"), Signal: text.Draw(t, "signal"),
+				NextRestart: d.Draw(t, "next start"), CPU: anyFloat().Draw(t, "cpu"), RSS: rapid.Int64().Draw(t, "rss"), Processes: rapid.Int().Draw(t, "processes"), LastLine: text.Draw(t, "stderr")}
+		}
 		w.Focus = f
 	}
 	return w
+}
+
+// hostileChildren write, and are dumped, like an attacker would.
+func hostileChildren(t *rapid.T) *fakeChildren {
+	f, text := &fakeChildren{texts: map[string]string{}}, hostile()
+	for i := range rapid.IntRange(0, 30).Draw(t, "lines") {
+		f.lines = append(f.lines, LogLine{Seq: int64(i + 1 + rapid.IntRange(0, 2).Draw(t, "gap")*i), At: at, Stream: text.Draw(t, "stream"), Text: text.Draw(t, "line"),
+			Generation: watchdog.Generation(rapid.IntRange(0, 2).Draw(t, "line generation"))})
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "dumps") {
+		name := fmt.Sprint(i)
+		f.dumps = append(f.dumps, DumpEntry{Name: name, ID: "x", At: at.Add(-time.Duration(i) * time.Hour), Bytes: 1, Reason: text.Draw(t, "reason"), Method: text.Draw(t, "method"),
+			Format: text.Draw(t, "format"), Verdict: text.Draw(t, "dump verdict"), Culprit: text.Draw(t, "culprit")})
+		f.texts[name] = "Current thread 0x00007fc3f0cff6c0 (most recent call first):\n  File \"" + text.Draw(t, "file") + "\", line 4 in " + text.Draw(t, "function") + "\n" + text.Draw(t, "rest")
+	}
+	return f
 }
 
 // No frame is wider or higher than the screen, none holds a control character
@@ -114,6 +145,9 @@ func TestFramesStayInsideTheScreen(t *testing.T) {
 		theme := Theme(rapid.IntRange(0, len(themeNames)-1).Draw(rt, "theme"))
 		ascii := rapid.Bool().Draw(rt, "ascii")
 		s := newScreen(t, anyWindow(rt), about, width, height, func(o *Options) { o.Theme, o.ASCII = theme, ascii })
+		if rapid.Bool().Draw(rt, "children") {
+			s.supervise(hostileChildren(rt), anyWindow(rt))
+		}
 		for range rapid.IntRange(0, 12).Draw(rt, "keys") {
 			switch rapid.IntRange(0, 9).Draw(rt, "what") {
 			case 0:

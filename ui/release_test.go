@@ -90,7 +90,7 @@ func TestLeavingAsksIfChildrenWouldEnd(t *testing.T) {
 	s := newScreen(t, runningChild(), about, 80, 24)
 	s.press("q")
 	frame := ansi.Strip(s.m.frame())
-	for _, want := range []string{"LEAVE ?", "2 sessions supervised here: indexer, etl", "y leave: they are stopped", "n, enter, esc stay (default)"} {
+	for _, want := range []string{"LEAVE ?", "2 sessions supervised here: indexer, etl", "y leave and stop them", "n, enter, esc stay (default)"} {
 		if !strings.Contains(frame, want) {
 			t.Errorf("no %q in\n%s", want, frame)
 		}
