@@ -72,6 +72,9 @@ func openStation(settings *config.Config, o stationOptions) (s *station, err err
 		return s, err
 	}
 	if s.file, err = filestore.Open(filepath.Join(s.dir, o.db), o.log); err != nil {
+		if o.role == roleRun {
+			err = fmt.Errorf("%w, or another --id", err)
+		}
 		return s, badNews(err)
 	}
 	if s.audit, err = filestore.OpenAudit(filepath.Join(s.dir, "audit.jsonl")); err != nil {
