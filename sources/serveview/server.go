@@ -75,7 +75,10 @@ type Options struct {
 	About    About
 	Children Children
 	Registry func() Registry // nil: none is kept
-	Logger   *slog.Logger
+	// Audit appends one entry to the audit file, as a line of JSON, and returns
+	// once it stands there. nil: none is kept.
+	Audit  func(entry any) error
+	Logger *slog.Logger
 }
 
 // The rhythm of a stream: ten windows a second at most, one at least, and five
@@ -85,6 +88,7 @@ const (
 	streamRefresh = time.Second
 	streamRest    = 5
 	maxStreams    = 64
+	streamUnread  = 15 * time.Second // how long a stream that nobody reads is kept
 	maxAskBytes   = 16 << 10
 )
 
@@ -101,6 +105,10 @@ type stream struct {
 	mu    sync.Mutex
 	ask   watchdog.Ask
 	asked chan struct{} // a token: the wish changed
+
+	// Under the lock of the server.
+	watched int       // how many read it
+	wished  time.Time // when it was last asked for or left
 }
 
 // NewServer makes a server.
@@ -221,6 +229,12 @@ func (s *Server) stream(name string) (*stream, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := time.Now()
+	for other, st := range s.streams { // a wish that came as its screen went
+		if st.watched == 0 && now.Sub(st.wished) > streamUnread {
+			delete(s.streams, other)
+		}
+	}
 	st := s.streams[name]
 	if st == nil {
 		if len(s.streams) >= maxStreams {
@@ -229,7 +243,16 @@ func (s *Server) stream(name string) (*stream, error) {
 		st = &stream{asked: make(chan struct{}, 1)}
 		s.streams[name] = st
 	}
+	st.wished = now
 	return st, nil
+}
+
+// watch counts who reads a stream. One that nobody reads stays for a while: its
+// screen may come back.
+func (s *Server) watch(st *stream, by int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.watched, st.wished = st.watched+by, time.Now()
 }
 
 // windows streams what a stream asks for, until it is closed.
@@ -239,11 +262,8 @@ func (s *Server) windows(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.streams, name)
-	}()
+	s.watch(st, 1)
+	defer s.watch(st, -1)
 	events := startEvents(w)
 	ticker := time.NewTicker(streamPause)
 	defer ticker.Stop()
@@ -344,22 +364,52 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request) error {
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAskBytes)).Decode(&asked); err != nil || asked.Reason == "" {
 		return &failure{http.StatusBadRequest, `give a reason: {"by":"ops1","reason":"the host is gone for good"}`}
 	}
+	did := releasing{Event: "brake.release", By: asked.By, Reason: asked.Reason}
 	if s.o.About.ReadOnly {
-		return &failure{http.StatusForbidden, "this serve is read-only; nothing can be released through it"}
+		did.Fate = "refused"
+		return errors.Join(&failure{http.StatusForbidden, "this serve is read-only; nothing can be released through it"}, s.audited(did))
 	}
 	win, err := s.o.Engine.Look(r.Context(), watchdog.Ask{})
 	if err != nil {
 		return err
 	}
-	s.o.Engine.Post(watchdog.BrakeReleased{By: asked.By, Reason: asked.Reason, At: win.Now.Mono})
-	held := 0
 	for _, g := range win.Groups {
 		if g.HeldFor != 0 {
-			held += g.N
+			did.Held += g.N
 		}
 	}
-	s.o.Logger.Warn("the brake was released", "by", asked.By, "reason", asked.Reason, "held", held)
-	return send(w, map[string]int{"released": held})
+	did.Fate = "effective"
+	if did.Held == 0 {
+		did.Fate = "ineffective"
+	}
+	if err := s.audited(did); err != nil {
+		return err // what leaves no trace is not done
+	}
+	s.o.Engine.Post(watchdog.BrakeReleased{By: asked.By, Reason: asked.Reason, At: win.Now.Mono})
+	s.o.Logger.Warn("the brake was released", "by", asked.By, "reason", asked.Reason, "held", did.Held)
+	return send(w, map[string]int{"released": did.Held})
+}
+
+// releasing is the line of a release in the audit file.
+type releasing struct {
+	Event     string  `json:"event"`
+	Timestamp float64 `json:"timestamp"` // Unix seconds
+	By        string  `json:"by"`
+	Reason    string  `json:"reason"`
+	Held      int     `json:"held"` // sessions that were
+	Fate      string  `json:"fate"`
+}
+
+// audited writes down what an operator wanted.
+func (s *Server) audited(did releasing) error {
+	if s.o.Audit == nil {
+		return nil
+	}
+	did.Timestamp = float64(time.Now().UnixMilli()) / 1000
+	if err := s.o.Audit(did); err != nil {
+		return fmt.Errorf("nothing was done, since it cannot be written to the audit file: %w", err)
+	}
+	return nil
 }
 
 func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -14,6 +16,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -163,6 +166,73 @@ func TestLookThroughSocketAndPort(t *testing.T) {
 			t.Errorf("a filter that does not compile: %v", err)
 		}
 	}
+}
+
+// A release stands in the audit file before it is done, and so does one that is
+// refused; what cannot be written down is not done.
+func TestReleaseIsAudited(t *testing.T) {
+	for name, c := range map[string]struct {
+		readOnly bool
+		broken   error
+		posts    int64
+		fate     string
+	}{
+		"nothing held": {posts: 1, fate: `"fate":"ineffective"`},
+		"read-only":    {readOnly: true, fate: `"fate":"refused"`},
+		"full disk":    {broken: errors.New("no space left on device")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t)
+			before := s.posted.Load()
+			var lines []string
+			h := NewServer(Options{Engine: s, About: About{ReadOnly: c.readOnly}, Audit: func(entry any) error {
+				if s.posted.Load() != before {
+					t.Error("it was done before it was written down")
+				}
+				text, err := json.Marshal(entry)
+				lines = append(lines, string(text))
+				return errors.Join(err, c.broken)
+			}}).Handler()
+			res := httptest.NewRecorder()
+			h.ServeHTTP(res, httptest.NewRequest(http.MethodPost, "/v1/release", strings.NewReader(`{"by":"ops1","reason":"the host is gone"}`)))
+			if (res.Code == http.StatusOK) != (c.posts == 1) || s.posted.Load()-before != c.posts {
+				t.Errorf("%d %s, and %d posted", res.Code, res.Body, s.posted.Load()-before)
+			}
+			if len(lines) != 1 || !strings.Contains(lines[0], `"by":"ops1","reason":"the host is gone"`) || !strings.Contains(lines[0], c.fate) {
+				t.Errorf("%q", lines)
+			}
+		})
+	}
+}
+
+// Screens that go just as they wish for another window leave no stream behind
+// that keeps others out.
+func TestStreamsThatNobodyReadsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewServer(Options{})
+		wish := func(name string) int {
+			res := httptest.NewRecorder()
+			s.Handler().ServeHTTP(res, httptest.NewRequest(http.MethodPost, "/v1/ask?stream="+name, strings.NewReader(`{"height":20}`)))
+			return res.Code
+		}
+		for i := range maxStreams {
+			if code := wish(fmt.Sprintf("gone-%04d", i)); code != http.StatusNoContent {
+				t.Fatal(i, code)
+			}
+		}
+		read, err := s.stream("gone-0000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.watch(read, 1)
+		if code := wish("another1"); code != http.StatusServiceUnavailable {
+			t.Errorf("%d beyond the limit", code)
+		}
+		time.Sleep(streamUnread + time.Second)
+		if code := wish("another1"); code != http.StatusNoContent || len(s.streams) != 2 || s.streams["gone-0000"] != read {
+			t.Errorf("%d, %d streams are left", code, len(s.streams))
+		}
+	})
 }
 
 func TestShapesOfTheCommandLine(t *testing.T) {
