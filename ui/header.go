@@ -256,6 +256,9 @@ func (m *Model) linksLine() []segment {
 	if d := m.window.Self; d.Score > 0 {
 		add(s.Suspect, lateText(&d), 2, 85)
 	}
+	if text := m.lagText(); text != "" {
+		add(s.Suspect, text, 2, 52)
+	}
 	if n := m.window.Self.Shed; n > 0 {
 		add(s.Suspect, "shed "+count(n), 2, 55)
 	}

@@ -34,6 +34,9 @@ type Options struct {
 	Edit func(path string, line int) (tea.Cmd, error)
 	// Title sets the terminal's title; nil: Bubble Tea does.
 	Title func(title string)
+	// Lag is how late the screen's own loop is; nil: nobody measures it. It is
+	// called while drawing and must not wait.
+	Lag func() time.Duration
 	// Now is a monotonic clock for what hangs on when a key came: bursts, the
 	// second ctrl+c, the order that holds still. Nil: the time since New.
 	Now func() time.Duration

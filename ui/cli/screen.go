@@ -68,7 +68,7 @@ func (a *app) screenWith(c *cobra.Command, f *flags, target *ui.Target, change f
 	model := ui.New(ui.Options{
 		Host: opens,
 		Open: target, Theme: theme, ASCII: settings.UI.ASCII || capabilities.ASCII,
-		Light: capabilities.Light, Mouse: settings.UI.Mouse, KeyMap: keys, Copy: tty.Copy,
+		Light: capabilities.Light, Mouse: settings.UI.Mouse, KeyMap: keys, Copy: tty.Copy, Lag: watch.lag,
 		Edit: a.lendEditor(tty),
 	})
 	defer model.Close()
