@@ -291,10 +291,10 @@ func (m *Model) linkSegments(add func(Style, string, int, int)) {
 		default:
 			text += " ok"
 		}
-		if l.Sighted && m.width >= 100 && l.Address != "" {
-			text += " " + l.Address
-		}
 		add(st, text, gap, keep)
+		if l.Sighted && m.width >= 100 {
+			add(st, l.Address, 1, 24) // known by whoever looks: what is wrong comes first
+		}
 		gap = 1
 		if l.Warning != "" && m.width >= 140 {
 			add(m.styles.Suspect, "("+l.Warning+")", 1, 25)

@@ -20,9 +20,9 @@ func (m *Model) settlingSegments(add func(Style, string, int, int)) {
 	switch {
 	case !l.Known:
 	case l.Ready:
-		add(s.Dim, "ledger "+l.Authority.Name, 2, 22)
+		add(s.Dim, "ledger "+l.Authority.Name, 2, 26)
 	case l.Reason == "":
-		add(s.Dim, "ledger opening", 2, 22)
+		add(s.Dim, "ledger opening", 2, 26)
 	default:
 		add(s.Suspect, "LEDGER AWAY: settling waits", 2, 91)
 	}
