@@ -331,7 +331,7 @@ func (d *dumpSeen) unfoldMatches(search string) {
 		return
 	}
 	want, changed := strings.ToLower(search), false
-	has := func(r *stackdump.Row) bool { return strings.Contains(strings.ToLower(rowText(r)), want) }
+	has := func(r *stackdump.Row) bool { return foldedIndex(rowText(r), want) >= 0 }
 	for i := range d.view.Sections {
 		s := &d.view.Sections[i]
 		for k := range s.Rows {

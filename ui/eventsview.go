@@ -113,6 +113,19 @@ func eventWord(t *watchdog.Transition) string {
 	return t.From.String() + " > " + t.To.String()
 }
 
+// eventLook is how an event appears where there is little room: as the verdict
+// that came, or as what else happened.
+func (m *Model) eventLook(t *watchdog.Transition) (glyph string, means meaning, word string) {
+	if t.Kind != "" && t.Kind != watchdog.EventSettled {
+		return "-", meansNothing, t.Kind
+	}
+	glyph, means = m.glyphs.verdict(t.To)
+	if t.Kind != "" {
+		return glyph, means, t.Kind
+	}
+	return glyph, means, t.To.String()
+}
+
 func eventText(t *watchdog.Transition) string {
 	if t.Text == "" && t.New {
 		return "first seen"
@@ -177,15 +190,12 @@ func (m *Model) drawEvent(p *painter, t *watchdog.Transition, w eventWidths) {
 		}
 		p.cell(m.styles.Dim, at, w.time)
 	}
-	glyph, means := m.glyphs.verdict(t.To)
-	if t.Kind != "" && t.Kind != watchdog.EventSettled {
-		glyph, means = "-", meansNothing
-	}
+	glyph, means, short := m.eventLook(t)
 	p.glyph(m.styles.of(means), glyph)
 	p.pad(p.x + 1)
 	word := eventWord(t)
-	if w.word < 12 && t.Kind == "" {
-		word = t.To.String()
+	if w.word < 12 {
+		word = short
 	}
 	if t.ID == "" { // of the fleet: it has the room of a session's name too
 		p.text(Style{}, word)

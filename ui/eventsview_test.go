@@ -182,3 +182,14 @@ func TestEventsWrapAndTimes(t *testing.T) {
 		}
 	}
 }
+
+func TestFoldedIndex(t *testing.T) {
+	for _, c := range []struct {
+		text, want string
+		at         int
+	}{{"Running", "run", 0}, {"a RUN", "run", 2}, {"ru", "run", -1}, {"", "x", -1}, {"[x]", "[", 0}, {"{x}", "[", -1}, {"ÄRGER in X", "ärger", 0}, {"日本 Log", "log", 7}, {"aab", "ab", 1}} {
+		if at := foldedIndex(c.text, c.want); at != c.at {
+			t.Errorf("%q in %q: %d, not %d", c.want, c.text, at, c.at)
+		}
+	}
+}

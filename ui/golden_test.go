@@ -53,6 +53,7 @@ func frames() []struct {
 		{"restarting", restartingChild(), About{Name: "local", Sweeper: "run@eu1-02/4700"}, ""},
 		{"ledger-away", ledgerAway(), About{Name: "prod", Sweeper: "serve@eu1-01"}, ""},
 		{"ledger-sources", ledgerAway(), About{Name: "prod", Sweeper: "serve@eu1-01"}, ": s o u r c e s enter"},
+		{"latest", eventfulWindow(), prod, ""},
 		{"events", eventfulWindow(), prod, "3"},
 		{"session-events", eventfulWindow(), prod, "e"},
 		{"release", massWindow(), About{Name: "prod", Sweeper: "serve@eu1-01"}, ": r e l e a s e enter r a c k"},

@@ -90,7 +90,7 @@ func (g *pager) matches(l *lines) []int {
 	g.found, g.foundFor, g.foundAt = g.found[:0], g.search, l.version
 	want := strings.ToLower(g.search)
 	for i := range l.total {
-		if strings.Contains(strings.ToLower(l.text(i)), want) {
+		if foldedIndex(l.text(i), want) >= 0 {
 			g.found = append(g.found, i)
 		}
 	}
@@ -182,7 +182,7 @@ func (m *Model) drawLinesTitle(p *painter, name, of string, rest ...segment) {
 // marked writes text with what a search found in it set off.
 func (m *Model) marked(p *painter, st Style, text, search string) {
 	for want := strings.ToLower(search); want != "" && plain(text); {
-		at := strings.Index(strings.ToLower(text), want)
+		at := foldedIndex(text, want)
 		if at < 0 {
 			break
 		}
@@ -191,6 +191,21 @@ func (m *Model) marked(p *painter, st Style, text, search string) {
 		text = text[at+len(want):]
 	}
 	p.text(st, text)
+}
+
+// foldedIndex is where text holds want, which is in lower case, whatever the
+// case there; -1 nowhere. A text may have very many lines: plain ones cost no
+// memory.
+func foldedIndex(text, want string) int {
+	if want == "" || !plain(want) {
+		return strings.Index(strings.ToLower(text), want)
+	}
+	for i := 0; i+len(want) <= len(text); i++ {
+		if c := text[i]; c|0x20 == want[0]|0x20 && strings.EqualFold(text[i:i+len(want)], want) {
+			return i
+		}
+	}
+	return -1
 }
 
 // openSearch looks for text while it is typed.

@@ -66,23 +66,22 @@ func (m *Model) sideFacts(d *watchdog.Detail, full bool) []fact {
 
 // drawTransition is "03:12:13Z stalled    indexer #2  no work 5m".
 func (m *Model) drawTransition(p *painter, t *watchdog.Transition) {
-	glyph, means := m.glyphs.verdict(t.To)
+	glyph, means, word := m.eventLook(t)
 	st := m.styles.of(means)
 	p.pad(1)
 	p.text(m.styles.Dim, clock(t.At.Wall))
 	p.pad(p.x + 1)
 	p.glyph(st, glyph)
 	p.pad(p.x + 1)
-	p.cell(st, t.To.String(), verdictWidth)
+	p.cell(st, word, verdictWidth)
 	p.pad(p.x + 1)
-	p.text(Style{}, fitMiddle(string(t.ID), longName)+" "+generation(t.Generation))
-	p.pad(p.x + 1)
-	text := t.Text
-	if text == "" && !t.New {
-		text = "was " + t.From.String()
+	if t.ID != "" {
+		p.text(Style{}, fitMiddle(string(t.ID), longName)+" "+generation(t.Generation))
+		p.pad(p.x + 1)
 	}
-	if t.New && text == "" {
-		text = "first seen"
+	text := eventText(t)
+	if text == "" && t.Kind == "" {
+		text = "was " + t.From.String()
 	}
 	p.text(m.styles.Dim, text)
 	p.line()

@@ -44,7 +44,17 @@ func TestHintsFitEightyColumns(t *testing.T) {
 		lines := strings.Split(ansi.Strip(s.m.frame()), "\n")
 		hints[key] = lines[len(lines)-2]
 	}
-	for _, key := range []string{"c", "o"} {
+	{
+		s := newScreen(t, massWindow(), About{Name: "prod"}, 80, 24)
+		s.palette("release")
+		lines := strings.Split(ansi.Strip(s.m.frame()), "\n")
+		hints["release"] = lines[len(lines)-2]
+		s = newScreen(t, eventfulWindow(), About{Name: "prod"}, 80, 24)
+		s.press("3", "/")
+		lines = strings.Split(ansi.Strip(s.m.frame()), "\n")
+		hints["search"] = lines[len(lines)-2]
+	}
+	for _, key := range []string{"c", "o", "s"} {
 		s := newScreen(t, emptyWindow(refusedLinks()...), About{}, 80, 24, withHost)
 		s.press(key)
 		lines := strings.Split(ansi.Strip(s.m.frame()), "\n")
