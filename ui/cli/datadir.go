@@ -41,13 +41,13 @@ func dataDir(settings *config.Config) (string, error) {
 // tokenOf reads the token that a setting names, or, if it names none, the one of
 // the data directory, which is made at random if there is none. path is where it
 // stands, for people.
-func tokenOf(settings *config.Config, key, dir, file string) (token, path string, err error) {
+func tokenOf(settings *config.Config, key, named, dir, file string) (token, path string, err error) {
 	secret, err := settings.SecretFile(key)
 	if err != nil {
 		return "", "", misconfigured(err)
 	}
 	if secret.Set() {
-		return secret.Reveal(), key, nil
+		return secret.Reveal(), named, nil
 	}
 	path = filepath.Join(dir, file)
 	if err := checkPrivate(path); err != nil {

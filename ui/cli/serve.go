@@ -25,6 +25,7 @@ type serving struct {
 	*station
 	began    time.Time
 	registry *httpregistry.Registry // nil: no port is listened on
+	viewPath string                 // the file with the token of the view on that port
 	running  sync.WaitGroup
 }
 
@@ -51,7 +52,7 @@ func openServing(settings *config.Config, log *slog.Logger) (*serving, error) {
 
 // run serves until ctx ends.
 func (s *serving) run(ctx context.Context, ready func(text string)) error {
-	token, tokenPath, err := tokenOf(s.settings, "registry.token_file", s.dir, "token")
+	token, tokenPath, err := tokenOf(s.settings, "registry.token_file", s.settings.Registry.TokenFile, s.dir, "token")
 	if err != nil {
 		return err
 	}
@@ -121,10 +122,11 @@ func (s *serving) listen(ctx context.Context, token string, view *serveview.Serv
 	if err := s.openRegistry(token); err != nil {
 		return fail(err)
 	}
-	viewToken, _, err := tokenOf(s.settings, "serve.token_file", s.dir, "token")
+	viewToken, viewPath, err := tokenOf(s.settings, "serve.token_file", s.settings.Serve.TokenFile, s.dir, "token")
 	if err != nil {
 		return fail(err)
 	}
+	s.viewPath = viewPath
 	port, err := httpregistry.Listen(s.settings.Serve.Listen)
 	if err != nil {
 		return fail(badNews(err))
@@ -250,6 +252,9 @@ func (s *serving) greeting(at []offered, tokenPath string) string {
 		places = append(places, l.name)
 	}
 	text := "serving on " + strings.Join(places, " and ") + "; token: " + tokenPath
+	if s.viewPath != "" && s.viewPath != tokenPath {
+		text += " (of the view under /v1/: " + s.viewPath + ")"
+	}
 	if s.writer == "" {
 		return text + "; read-only: nothing is settled"
 	}
