@@ -146,6 +146,3 @@ func (s *station) read() localChildren {
 	}
 	return c
 }
-
-// localURL is where a child of this machine reaches the registry.
-func localURL(scheme, listen string) string { return fmt.Sprintf("%s://%s", scheme, listen) }
