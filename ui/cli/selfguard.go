@@ -22,7 +22,7 @@ import (
 // that have such loops for long.
 func (a *app) addGuard(c *cobra.Command) {
 	set := c.Flags()
-	set.String("watchdog", "", "guard our own loops: a wedge is dumped and ends us with exit code 75; `YES` or no (default yes)")
+	set.String("watchdog", "", "guard our own loops: a wedge is dumped and ends us with exit code 75; `yes|no` (default yes)")
 	set.Lookup("watchdog").NoOptDefVal = "true"
 	set.String("watchdog-timeout", "", "a loop is wedged after `SECONDS` without progress (default 15)")
 }
