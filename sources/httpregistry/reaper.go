@@ -188,6 +188,10 @@ func (r *Registry) breakGlass(ctx context.Context, e Entry) error {
 // generation left goes instead: it says nothing of the one that lives.
 func (r *Registry) expire(ctx context.Context, e Entry, head watchdog.Head) error {
 	if !head.Ended {
+		e, found, err := r.o.Store.Entry(ctx, e.ID)
+		if err != nil || !found || !e.broken() {
+			return err // somebody dealt with it since it was read
+		}
 		if left, err := r.leftBehind(ctx, e, head); err != nil {
 			return err
 		} else if left {
@@ -204,7 +208,15 @@ func (r *Registry) expire(ctx context.Context, e Entry, head watchdog.Head) erro
 		}
 		head.Generation = g
 	}
-	// One of the two marks is enough for an operator; both stand afterwards.
+	// One of the two marks is enough for an operator, even where there was no
+	// hash; afterwards both stand in a whole one, which goes by itself in time.
+	if e.TTL <= 0 {
+		whole := Entry{ID: e.ID, AgentID: e.AgentID, LastSeen: wall(r.o.Clock), TTL: r.o.TTL, Status: Alive}
+		if err := r.o.Store.Register(ctx, whole); err != nil {
+			return err
+		}
+		e = whole
+	}
 	if e.Status != Expired || !e.LastSeen.IsZero() {
 		if _, err := r.o.Store.Mark(ctx, e, Expired); err != nil {
 			return err
@@ -220,11 +232,11 @@ func (r *Registry) expire(ctx context.Context, e Entry, head watchdog.Head) erro
 const lookBack = 16
 
 // leftBehind reports whether the mark of a hash stands there since an older
-// generation was expired. Every mark that was settled has both its halves; one
-// that an operator makes anew has one of them, or comes on a hash that was seen
-// alive after that end.
+// generation was expired. Every mark that was settled has both its halves, in a
+// whole hash; one that an operator makes anew has one of them, or stands alone, or
+// comes on a hash that was seen alive after that end.
 func (r *Registry) leftBehind(ctx context.Context, e Entry, head watchdog.Head) (bool, error) {
-	if e.Status != Expired || !e.LastSeen.IsZero() {
+	if e.Status != Expired || !e.LastSeen.IsZero() || e.TTL <= 0 {
 		return false, nil
 	}
 	r.reaper.mu.Lock()

@@ -354,6 +354,7 @@ func TestMarkOfAnOlderGenerationExpiresNobody(t *testing.T) {
 		"only a status is there": {restart: true, hash: func(r *rig) {
 			r.store.entries["a"] = Entry{ID: "a", LastSeen: wall(r.clock), TTL: DefaultTTL, Status: Expired}
 		}, expired: true},
+		"only a last_seen is there":        {hash: func(r *rig) { r.store.entries["a"] = Entry{ID: "a"} }, expired: true},
 		"last_seen is set to 0":            {restart: true, hash: func(r *rig) { r.store.entries["a"] = Entry{ID: "a", TTL: DefaultTTL, Status: Alive} }, expired: true},
 		"both, of a hash that was alive":   {hash: aliveThenBoth, expired: true},
 		"a heartbeat without a generation": {hash: func(r *rig) { r.post("/heartbeat", fleetToken, `{"session_id":"a","generation":2}`) }},
@@ -392,6 +393,34 @@ func TestMarkOfAnOlderGenerationExpiresNobody(t *testing.T) {
 			rec, found, err := r.ledger.Record(ctx, "a", g)
 			if err != nil || found != c.expired {
 				t.Errorf("record of generation %d: %v %+v %v, want one: %v", g, found, rec, err, c.expired)
+			}
+		})
+	}
+}
+
+// A mark that an operator sets where there is no hash ends one generation, and
+// not every one that comes after it.
+func TestMarkWithoutAHashExpiresOnce(t *testing.T) {
+	for name, mark := range map[string]Entry{"status": {ID: "a", Status: Expired}, "last_seen": {ID: "a"}} {
+		t.Run(name, func(t *testing.T) {
+			r, ctx := newRig(t, nil), context.Background()
+			for g := watchdog.Generation(1); g <= 3; g++ {
+				n, err := watchdog.Allocate(ctx, r.ledger, watchdog.Claim{ID: "a", BootID: fmt.Sprint("boot-", g), Start: wall(r.clock), Sources: watchdog.SourceNATS.Set()})
+				if n != g || err != nil {
+					t.Fatal(n, err)
+				}
+				r.rounds(2 * DefaultReapInterval)
+				if _, found, _ := r.ledger.Record(ctx, "a", g); found {
+					t.Fatalf("generation %d was expired by the mark of an older one", g)
+				}
+				r.store.entries["a"] = mark
+				r.rounds(DefaultReapInterval)
+				if rec, found, _ := r.ledger.Record(ctx, "a", g); !found || rec.Outcome != watchdog.OutcomeExpired {
+					t.Fatalf("the mark on generation %d was overlooked", g)
+				}
+				if e := r.store.entries["a"]; e.Status != Expired || !e.LastSeen.IsZero() || e.TTL <= 0 {
+					t.Errorf("the hash afterwards: %+v", e)
+				}
 			}
 		})
 	}
