@@ -18,9 +18,10 @@ const carryWithin = 5 * time.Second
 // its own. Of each session the newest beat waits; a bus that is away or hangs
 // holds up nobody.
 type courier struct {
-	to  guard.Publisher
-	ttl time.Duration
-	log *slog.Logger
+	to      guard.Publisher
+	ttl     time.Duration
+	log     *slog.Logger
+	trouble slog.Level // of a bus that is away: less if nobody asked for it
 
 	mu    sync.Mutex
 	box   map[watchdog.ID]*watchdog.Beat
@@ -29,8 +30,13 @@ type courier struct {
 	fails bool
 }
 
-func newCourier(to guard.Publisher, ttl time.Duration, log *slog.Logger) *courier {
-	return &courier{to: to, ttl: ttl, log: log, box: map[watchdog.ID]*watchdog.Beat{}, bell: make(chan struct{}, 1)}
+// newCourier carries to a bus whose address comes from origin.
+func newCourier(to guard.Publisher, origin string, ttl time.Duration, log *slog.Logger) *courier {
+	trouble := slog.LevelWarn
+	if origin == defaultOrigin {
+		trouble = slog.LevelInfo
+	}
+	return &courier{to: to, ttl: ttl, log: log, trouble: trouble, box: map[watchdog.ID]*watchdog.Beat{}, bell: make(chan struct{}, 1)}
 }
 
 // put hands a beat over. It is copied.
@@ -99,7 +105,7 @@ func (c *courier) carry(ctx context.Context, b *watchdog.Beat) {
 	if failed := err != nil; failed != c.fails {
 		c.fails = failed
 		if failed {
-			c.log.Warn("beats of supervised sessions do not arrive", "at", c.to, "error", err)
+			c.log.Log(ctx, c.trouble, "beats of supervised sessions do not arrive", "at", c.to, "error", err)
 		} else {
 			c.log.Info("beats of supervised sessions arrive again", "at", c.to)
 		}

@@ -301,8 +301,8 @@ func (r runner) held(t *testing.T) {
 	}
 }
 
-// Without any server, and none configured, a command runs at once and its end is
-// settled in the local file.
+// Without any server, and none configured, a command runs at once, its end is
+// settled in the local file, and a word or two is enough on what is not there.
 func TestRunWaitsForNoServer(t *testing.T) {
 	for _, port := range []string{"4222", "6379"} {
 		if conn, err := net.DialTimeout("tcp", "localhost:"+port, time.Second); err == nil {
@@ -313,13 +313,16 @@ func TestRunWaitsForNoServer(t *testing.T) {
 	r := runner{path: asBuilt(t)}.fresh(t)
 	cmd := exec.Command(r.path, "run", "--id", "s", "--", "echo", "hello")
 	cmd.Env, cmd.Dir = r.environ, r.dir
-	var out bytes.Buffer
-	cmd.Stdout = &out
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	if code := r.code(cmd); code != 0 || out.String() != "hello\n" {
 		t.Errorf("code %d, stdout %q", code, out.String())
+	}
+	if n := strings.Count(errs.String(), "\n"); n > 2 {
+		t.Errorf("%d lines on stderr:\n%s", n, errs.String())
 	}
 	if got := r.outcome(1); got != "completed by supervisor" {
 		t.Errorf("settled %s", got)

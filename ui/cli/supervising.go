@@ -101,14 +101,14 @@ func (s *supervising) openBuses(settings *config.Config, o supervisingOptions) e
 			return err
 		}
 		bus.OnPing(func() { s.Ping() })
-		s.buses, s.shut = append(s.buses, newCourier(bus, ttl, o.log)), append(s.shut, bus.Close)
+		s.buses, s.shut = append(s.buses, newCourier(bus, settings.NATS.Origin, ttl, o.log)), append(s.shut, bus.Close)
 	}
 	if settings.Redis.Address != config.None {
 		bus, err := redisstore.OpenGuard(redisOptions(settings), o.log)
 		if err != nil {
 			return err
 		}
-		s.buses, s.shut = append(s.buses, newCourier(bus, ttl, o.log)), append(s.shut, bus.Close)
+		s.buses, s.shut = append(s.buses, newCourier(bus, settings.Redis.Origin, ttl, o.log)), append(s.shut, bus.Close)
 	}
 	return nil
 }
