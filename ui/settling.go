@@ -37,11 +37,11 @@ func (m *Model) settlingSegments(add func(Style, string, int, int)) {
 		add(st, sweepText(l), 2, keep)
 		add(s.Dim, "by "+m.about.Sweeper, 1, 15)
 	case l.Known:
-		add(s.Dim, "nobody sweeps", 2, 21)
+		add(s.Dim, "nobody here sweeps", 2, 21)
 	case m.about.Sweeper != "":
 		add(s.Dim, "settled by "+m.about.Sweeper, 2, 20)
 	case m.window.Total > 0:
-		add(s.Dim, "nobody settles", 2, 20)
+		add(s.Dim, "nobody here settles", 2, 20)
 	}
 }
 

@@ -98,8 +98,8 @@ func TestHeaderSaysWhoSettles(t *testing.T) {
 		"failed":     {late, about, []string{"sweep 15s, the last one failed"}},
 		"opening":    {opening, about, []string{"ledger opening", "sweep not yet"}},
 		"away":       {ledgerAway(), about, []string{"HELD 400", "LEDGER AWAY: settling waits", "sweep 4m10 OVERDUE"}},
-		"only looks": {quietWindow(), About{Name: "prod"}, []string{"nobody settles"}},
-		"own alone":  {watching, about, []string{"nobody sweeps"}},
+		"only looks": {quietWindow(), About{Name: "prod"}, []string{"nobody here settles"}},
+		"own alone":  {watching, about, []string{"nobody here sweeps"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScreen(t, c.window, c.about, 200, 60)

@@ -351,7 +351,7 @@ func lostForecast(f *Facts, th *Thresholds, v *View, now time.Duration) []Foreca
 	in := max(s.at-now, 0)
 	switch {
 	case v.Sweeper == "":
-		return []Forecast{{Lost, in, "a sweeper runs; nobody sweeps now"}}
+		return []Forecast{{Lost, in, "a sweeper runs; nobody here sweeps"}}
 	case s.waits != "":
 		return []Forecast{{Lost, in, "nothing arrives and nothing is in the way; now " + s.waits}}
 	case f.Trouble != "":

@@ -363,7 +363,7 @@ func TestSilenceSaysWhenAndByWhomItIsSettled(t *testing.T) {
 		are              change
 	}{
 		{"swept", "2 beats missed; lost in 6s", "settled by serve@x", func(s *scene) { s.v.Sweeper, s.v.LedgerReady, s.f.Generation = "serve@x", true, 1 }},
-		{"nobody", "2 beats missed; nobody sweeps", "nobody sweeps now", func(*scene) {}},
+		{"nobody", "2 beats missed; nobody here sweeps", "nobody here sweeps", func(*scene) {}},
 		{"unknown cadence", "2 beats missed; cadence unknown, never lost by itself", "never lost by itself", interval(30*time.Second, fromPolicy)},
 		{"held", "2 beats missed, 1 of 400, HELD", "held: why", func(s *scene) { s.f.Group, s.f.Held = 400, "why" }},
 	} {

@@ -206,7 +206,7 @@ func obstacle(f *Facts, v *View) string {
 	case f.Held != "":
 		return "held: " + f.Held
 	case v.Sweeper == "":
-		return "nobody sweeps"
+		return "nobody here sweeps"
 	case !v.LedgerReady && v.LedgerReason == "":
 		return "no ledger is open yet"
 	case !v.LedgerReady:

@@ -21,6 +21,9 @@ type host struct {
 	log      *slog.Logger
 	// station opens what this process supervises besides looking; nil: it looks.
 	station func(*config.Config) (*station, error)
+	// supervises says that the sessions of the configuration are run here, unless
+	// a serve does that.
+	supervises bool
 	// serve reaches the serve to look through; nil, nil: there is none.
 	serve func(context.Context, *config.Config) (*serveview.Client, error)
 	spawn func(func()) // starts a goroutine that gives the terminal back if it panics
@@ -96,6 +99,14 @@ func (h *host) openConfigured(ctx context.Context, t ui.Target) (ui.Feed, error)
 			return nil, err
 		}
 	}
+	if h.supervises && len(settings.Sessions) > 0 && !settings.ReadOnly && t.Context == h.first {
+		s, err := openStation(settings, stationOptions{role: "screen", db: "screen.db", state: "screen.json",
+			sessions: settings.Sessions, log: h.log, spawn: h.spawn, guard: h.guard})
+		if err != nil {
+			return nil, err
+		}
+		return h.supervised(settings, s), nil
+	}
 	return h.watch(settings, ui.About{Name: nameOf(settings), ReadOnly: settings.ReadOnly})
 }
 
@@ -157,10 +168,22 @@ func bareSettings(origin, natsURL, redisURL string) (*config.Config, error) {
 	})
 }
 
+// observe starts an observer that reads what ends. A demo settles nothing.
+func (h *host) observe(settings *config.Config, demo bool) (*started, error) {
+	o := observerOptions{clock: clock.System(), log: h.log, ping: true, spawn: h.spawn, guard: h.guard}
+	if !demo {
+		var err error
+		if o.settling, err = newSettling(settings, settlingOptions{clock: o.clock, log: h.log, spawn: h.spawn}); err != nil {
+			return nil, misconfigured(err)
+		}
+	}
+	return newObserver(settings, o).start()
+}
+
 // watch attaches an observer. What behind holds is ended after it, or at once if
 // there is an error.
 func (h *host) watch(settings *config.Config, about ui.About, behind ...func()) (ui.Feed, error) {
-	watching, err := newObserver(settings, observerOptions{clock: clock.System(), log: h.log, ping: true, spawn: h.spawn, guard: h.guard}).start()
+	watching, err := h.observe(settings, about.Demo)
 	if err != nil {
 		for _, end := range behind {
 			end()

@@ -40,3 +40,12 @@ func (h *host) supervised(settings *config.Config, s *station) ui.Feed {
 	return &stationFeed{station: s, engineFeed: engineFeed{watching: s.watching, children: s.read(),
 		about: ui.About{Name: nameOf(settings), ReadOnly: settings.ReadOnly, Sweeper: s.writer}}}
 }
+
+// openSweeping watches and settles: a screen that is a sweeper too. What it
+// keeps of late beats stands in a file of its own.
+func (h *host) openSweeping(settings *config.Config) (*station, error) {
+	if settings.ReadOnly {
+		return nil, errors.New("read-only: nothing can be settled from here; leave --sweep out, or read_only")
+	}
+	return openStation(settings, stationOptions{role: "screen", db: "sweep.db", sweeps: true, log: h.log, spawn: h.spawn, guard: h.guard})
+}

@@ -19,7 +19,7 @@ import (
 const demoStory = 20 * time.Second
 
 func (a *app) screenCommand() *cobra.Command {
-	c := a.watchCommand()
+	c := a.watchCommand(func(h *host) { h.supervises = true })
 	c.Use = "sessionwatch"
 	c.Short = "Watch long-running AI agents: which work, which stopped silently, and why"
 	c.Long = `sessionwatch watches long-running AI agents over NATS and Redis: which of them
@@ -37,18 +37,27 @@ or wrong usage, 75 a fault of its own, 78 the configuration is wrong.`
 }
 
 func (a *app) attachCommand() *cobra.Command {
-	c := a.watchCommand()
+	var sweep bool
+	c := a.watchCommand(func(h *host) {
+		if sweep {
+			h.station = h.openSweeping
+		}
+	})
+	c.Flags().BoolVar(&sweep, "sweep", false, "settle lost executions from here, as a serve does")
+	c.MarkFlagsMutuallyExclusive("sweep", "read-only")
+	c.MarkFlagsMutuallyExclusive("sweep", "serve")
 	c.Use = "attach"
 	c.Short = "Open the screen on NATS and Redis servers"
 	c.Long = `Open the screen on the servers that flags, environment and configuration name.
 It observes: it creates nothing on a bus, and publishes agent.ping alone, which
-asks guards to beat; with --read-only not even that.`
+asks guards to beat; with --read-only not even that. With --sweep it settles lost
+executions too, as a serve does.`
 	c.GroupID = groupWatch
 	return c
 }
 
-// watchCommand shows the configured servers.
-func (a *app) watchCommand() *cobra.Command {
+// watchCommand shows the configured servers, by a host that change makes another.
+func (a *app) watchCommand(change func(*host)) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Args: cobra.NoArgs,
@@ -60,7 +69,7 @@ func (a *app) watchCommand() *cobra.Command {
 				}
 				return a.list(w, f.json)
 			}
-			return a.screen(c, &f, &ui.Target{Kind: ui.TargetConfigured, Context: f.context})
+			return a.screenWith(c, &f, &ui.Target{Kind: ui.TargetConfigured, Context: f.context}, change)
 		},
 	}
 	a.addSources(c, &f)

@@ -394,7 +394,7 @@ func (s *settling) work(ctx context.Context, ledger watchdog.Ledger) {
 		}
 	})
 	if s.reads() {
-		s.tell(watchdog.LedgerChanged{Authority: ledger.Authority(), Reason: "this process settles nothing"})
+		s.tell(watchdog.LedgerChanged{Authority: ledger.Authority(), Ready: true})
 		<-ctx.Done()
 		return
 	}
