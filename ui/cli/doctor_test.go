@@ -53,7 +53,7 @@ func TestDoctorWalksTheRegistrysChecklist(t *testing.T) {
 	}
 	expect(doctor("--session", "abc-1234"), `ok +ledger on Redis +no authority is named`, `ok +reaper +it never ran`, `BAD +session abc-1234 +there is no hash`)
 
-	var stderr strings.Builder
+	var stderr shared
 	env, interrupt := inProcess(t, io.Discard, &stderr, "HOME="+t.TempDir())
 	ended := make(chan int, 1)
 	go func() { ended <- cli.Main(append([]string{"serve", "--listen", address}, common...), env) }()

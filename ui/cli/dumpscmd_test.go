@@ -52,7 +52,7 @@ func TestDumpsAreListedAndShown(t *testing.T) {
 			dir := "d"
 			keepDumps(t, dir)
 			if through == "serve" {
-				var stderr strings.Builder
+				var stderr shared
 				env, interrupt := inProcess(t, io.Discard, &stderr, "HOME="+t.TempDir())
 				ended := make(chan int, 1)
 				go func() {

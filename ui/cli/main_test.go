@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,24 @@ func inProcess(t *testing.T, stdout, stderr io.Writer, environ ...string) (env c
 		Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Environ: environ,
 		Interrupts: func(context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} },
 	}, cancel
+}
+
+// shared is a standard error that several goroutines write to.
+type shared struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *shared) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
 
 func TestBusServesUntilInterrupted(t *testing.T) {

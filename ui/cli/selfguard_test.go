@@ -252,7 +252,7 @@ func TestHealthTellsOfAConfiguredWatchdog(t *testing.T) {
 			}
 			address := port.Addr().String()
 			_ = port.Close()
-			var stderr bytes.Buffer
+			var stderr shared
 			env, interrupt := inProcess(t, io.Discard, &stderr, "HOME="+t.TempDir())
 			ended := make(chan int, 1)
 			args := append([]string{"serve", "--nats", "-", "--redis", "-", "--listen", address}, c.args...)
