@@ -276,6 +276,22 @@ func TestAChildThatBeatsForItselfIsNotContradicted(t *testing.T) {
 	eventually(t, "ours resume when its own are gone", func() bool { return w.countBeats("a") > n })
 }
 
+// The engine beside it sees work as it is done; the buses wait for the interval.
+func TestWorkIsSeenBetweenBeats(t *testing.T) {
+	w := new(witness)
+	supervise(t, w, func(o *Options) { o.Interval = time.Hour }, shell("a", "while :; do echo step; sleep 0.1; done"))
+	eventually(t, "the engine hears of new work", func() bool { return w.countBeats("a") >= 3 })
+	last := w.lastBeat("a")
+	if last.Idle > time.Second {
+		t.Errorf("the last beat says %v idle", last.Idle)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sent > 1 {
+		t.Errorf("%d beats went to the bus", w.sent)
+	}
+}
+
 func TestALedgerThatIsAwayHoldsNothingUp(t *testing.T) {
 	w := new(witness)
 	w.setAway(true)

@@ -159,7 +159,22 @@ func without(e watchdog.Supervised) watchdog.Supervised {
 func (u *unit) beatDue(now time.Duration) {
 	if now >= u.nextBeat {
 		u.beat(now)
+		return
 	}
+	u.tellWork(now)
+}
+
+// tellWork lets the engine of this process see work as it is done, once a second
+// at most. The buses hear of it with the next beat.
+func (u *unit) tellWork(now time.Duration) {
+	m := u.machine
+	if u.sup.opts.Engine == nil || m.phase != phaseRunning || now < u.foreignUntil || u.seq == 0 ||
+		m.activity <= u.toldWork || now-u.toldAt < slowest || m.stalled {
+		return
+	}
+	b := u.newBeat(now)
+	b.StateText = []byte(b.State.String())
+	u.sup.opts.Engine.Beats([]watchdog.Beat{*b})
 }
 
 // beat says that the session lives, unless the child does so itself.
@@ -208,6 +223,7 @@ func (u *unit) newBeat(now time.Duration) *watchdog.Beat {
 	b.Seq = u.seq
 	u.seq++
 	b.Idle = max(now-m.activity, 0)
+	u.toldWork, u.toldAt = m.activity, now
 	b.Interval, b.StallTimeout = u.sup.opts.Interval, m.plan.stall
 	b.WaitingFor, b.WaitingMax = m.waiting, m.waitMax
 	if m.waiting != watchdog.WaitNone {

@@ -50,6 +50,8 @@ type unit struct {
 	runs         int           // that were begun, in the life of this supervisor
 	heard        time.Duration // newest output that the machine knows
 	nextBeat     time.Duration
+	toldWork     time.Duration // the activity of the last beat
+	toldAt       time.Duration // when that beat was
 	foreignUntil time.Duration
 	sleepUntil   time.Duration
 	saidWedged   bool

@@ -44,7 +44,8 @@ Redis, where any screen sees it. Exit code 75 asks for a restart, 78 forbids it.
 With a terminal it opens the screen; without one, or with --plain, the output
 passes through and the exit code is the command's last one (128 + n for a signal,
 127 for a command that is not there, 126 for one that cannot be run).
-A session that the configuration names (sessions) keeps what stands there.`,
+The command gets nothing on its standard input. A session that the configuration
+names (sessions) keeps what stands there.`,
 		Example: `  sessionwatch run -- python3 agent.py
   sessionwatch run --id indexer --restart always --stall 5m -- ./index --all`,
 		Args:    cobra.ArbitraryArgs,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/sources/httpregistry"
 	"github.com/sessionwatch/sessionwatch/sources/serveview"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -167,12 +168,14 @@ func (s *serving) openRegistry(token string) error {
 		Store: store, Ends: registryEnds{s.settling}, Sink: heartbeats{s.watching.engine, s.children},
 		Watch: registryWatch{s.watching.engine, r.TTL}, Clock: s.watching.clock, Token: token,
 		Interval: r.Interval, TTL: r.TTL, ReapInterval: r.ReapInterval, Release: r.Release, ReleaseTimeout: r.ReleaseTimeout,
-		Writer: s.writer, Address: s.settings.Serve.Listen, Audit: s.audit.Write, Logger: s.log,
+		Writer: s.writer, Address: s.settings.Serve.Listen, Audit: s.audit.Write, Alert: s.alert, Logger: s.log,
 	})
 	if err != nil {
 		return misconfigured(err)
 	}
 	s.registry = registry
+	spare := func(e watchdog.Settle) bool { return s.reapers(store, e) }
+	s.settling.spare.Store(&spare)
 	return nil
 }
 
@@ -192,6 +195,36 @@ func (s *serving) registryView() func() serveview.Registry {
 		}
 		return r
 	}
+}
+
+// alert keeps in the audit file that more is reaped than is normal; the log has
+// it too.
+func (s *serving) alert(text string) {
+	err := s.audit.Write(struct {
+		Event string `json:"event"`
+		At    string `json:"at"`
+		By    string `json:"by"`
+		Text  string `json:"text"`
+	}{"registry.reap_rate", wire.FormatTime(time.Now()), s.writer, text})
+	if err != nil {
+		s.log.Error("an audit line was not written", "error", err)
+	}
+}
+
+// reapers reports whether an end is the reaper's to settle: of a session that
+// only HTTP carries and whose hash lives, its own ttl decides.
+func (s *serving) reapers(store httpregistry.Store, e watchdog.Settle) bool {
+	if e.Outcome != watchdog.OutcomeLost || e.By != watchdog.BySweeper {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	w, err := s.watching.engine.Look(ctx, watchdog.Ask{Focus: e.ID, KeepEnded: true})
+	if err != nil || w.Focus == nil || w.Focus.Sources != watchdog.SourceHTTP.Set() {
+		return false
+	}
+	hash, found, err := store.Entry(ctx, e.ID)
+	return err == nil && found && hash.Status == httpregistry.Alive
 }
 
 // heartbeats tells the engine of heartbeats, and the supervisor of those of its

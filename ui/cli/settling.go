@@ -66,6 +66,8 @@ type settling struct {
 	optional    []*store
 	running     sync.WaitGroup
 
+	// spare says that a settlement is another's to make; nil: none is.
+	spare   atomic.Pointer[func(watchdog.Settle) bool]
 	settler atomic.Pointer[watchdog.Settler]
 	ledger  atomic.Pointer[chosenLedger]
 	settles chan struct{}          // closed once there is a settler
@@ -404,7 +406,7 @@ func (s *settling) work(ctx context.Context, ledger watchdog.Ledger) {
 	}
 	settler := watchdog.NewSettler(watchdog.SettlerConfig{
 		Ledger: ledger, Markers: s.canKeep(markers), Projections: s.projections(ledger), Quarantine: s.o.Quarantine,
-		Writer: s.o.Writer, Why: wire.EncodeEvidence, StillDue: s.due, Post: s.post,
+		Writer: s.o.Writer, Why: wire.EncodeEvidence, StillDue: s.stillDue, Post: s.post,
 		Clock: s.o.clock, Log: s.o.log, Policy: s.settings.Policy,
 	})
 	s.settler.Store(settler)
@@ -413,6 +415,14 @@ func (s *settling) work(ctx context.Context, ledger watchdog.Ledger) {
 		s.goes(func() { s.guardOptional(ctx) })
 	}
 	_ = settler.Run(ctx) // ends with ctx
+}
+
+// stillDue is asked right before a write.
+func (s *settling) stillDue(e watchdog.Settle) bool {
+	if spare := s.spare.Load(); spare != nil && (*spare)(e) {
+		return false
+	}
+	return s.due(e)
 }
 
 // canKeep leaves out a NATS without JetStream: it can keep no name.
