@@ -13,6 +13,14 @@ const (
 	suspendGap = time.Second
 )
 
+// A beat that tells nothing but its age is worth a look only if that age is seen
+// to change: healthy ages are shown in steps of freshGrain. A fleet that beats
+// all the time is not looked at more often than every freshPause for it.
+const (
+	freshGrain = 5 * time.Second
+	freshPause = 3 * tickLength / 2
+)
+
 // health scores how far we may trust ourselves, after memberlist's awareness.
 type health struct {
 	score    int
@@ -175,6 +183,10 @@ func (t *Tracker) advance(now Instant, late time.Duration) {
 	}
 	t.updateHealth(now.Mono, late)
 	if t.updateSight(now.Mono) {
+		t.changes++
+	}
+	if t.fresh && now.Mono-t.freshAt >= freshPause {
+		t.fresh, t.freshAt = false, now.Mono
 		t.changes++
 	}
 	t.wheel.advance(uint32(max(now.Mono-t.epoch.Mono, 0)/tickLength), t.fire)

@@ -36,6 +36,7 @@ func (t *Tracker) applyBeat(b *Beat) {
 		case placeNew:
 			recheck, told = true, true
 		case placeCurrent:
+			t.fresh = t.fresh || b.Received-r.lastBeat >= freshGrain
 		}
 	}
 	start, boot := r.start, t.bootOf(r)

@@ -88,6 +88,37 @@ func TestEngineWithoutAReaderNeverBlocks(t *testing.T) {
 	})
 }
 
+// A beat that tells nothing new is seen by its age: it is shown at once if that
+// age had grown, whatever the rhythm of the screen.
+func TestEngineShowsABeatThatWasAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := runEngine(t, EngineConfig{})
+		e.Ask(Ask{Height: 10})
+		received := func(b *Beat) { b.Received = e.clock.Now().Mono }
+		start := time.Now()
+		e.Beats([]Beat{beat("a", 0, received)})
+		for wait := 7*time.Second + 30*time.Millisecond; wait < 40*time.Second; wait += 7*time.Second + 170*time.Millisecond {
+			for end := time.After(time.Until(start.Add(wait))); end != nil; {
+				select {
+				case <-e.Windows():
+				case <-end:
+					end = nil
+				}
+			}
+			e.Beats([]Beat{beat("a", int64(wait/time.Second), received)})
+			at := time.Now()
+			for {
+				if r := rowOf(<-e.Windows(), "a"); r != nil && r.BeatAge < time.Second {
+					break
+				}
+			}
+			if late := time.Since(at); late > 3*tickLength {
+				t.Errorf("after %v: shown after %v", wait, late)
+			}
+		}
+	})
+}
+
 // A beat that tells nothing new is an age that moved, and is shown with the
 // others once a second; what somebody could act on is there within a tick or two.
 func TestEngineAnswersWhenSomethingWasTold(t *testing.T) {

@@ -55,8 +55,10 @@ type Tracker struct {
 
 	effects []Effect
 	events  timeline
-	without guards // taken out by the simulation, to prove that it would notice
-	changes uint64 // grows with all that a window must show soon, which is not ages and counts of beats
+	without guards        // taken out by the simulation, to prove that it would notice
+	fresh   bool          // a beat came that can be seen by its age alone
+	freshAt time.Duration // when that was last told
+	changes uint64        // grows with all that a window must show soon, which is not ages and counts of beats
 }
 
 // NewTracker makes a tracker that begins to watch at start.
