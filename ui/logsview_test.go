@@ -296,3 +296,19 @@ func (h hanging) Logs(context.Context, watchdog.ID, int64, int) ([]LogLine, erro
 }
 func (h hanging) Dumps(context.Context, watchdog.ID) ([]DumpEntry, error) { <-h.until; return nil, nil }
 func (h hanging) Dump(context.Context, string) ([]byte, error)            { <-h.until; return nil, nil }
+
+// A text that has no lines yet is asked for none, however it is shown.
+func TestAPagerAsksAnEmptyTextForNothing(t *testing.T) {
+	nothing := lines{newest: growsAtTop, text: func(int) string { panic("asked for a line") }, height: func(int, int) int { panic("asked for a height") }}
+	for _, g := range []pager{{wrap: true}, {wrap: true, follow: true}, {wrap: true, cur: 3, top: 2}, {search: "x"}} {
+		for _, newest := range []growth{growsNowhere, growsAtEnd, growsAtTop} {
+			l := nothing
+			l.newest = newest
+			g.settle(&l, 5, 80)
+			g.move(1, &l)
+			if g.cur != 0 || g.top != 0 || len(g.matches(&l)) != 0 {
+				t.Errorf("%+v", g)
+			}
+		}
+	}
+}

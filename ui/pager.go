@@ -44,6 +44,10 @@ func (g *pager) restart() { *g = pager{follow: true, wrap: g.wrap, bare: g.bare}
 
 // settle keeps the cursor inside of the lines, and in sight.
 func (g *pager) settle(l *lines, rows, width int) {
+	if l.total == 0 {
+		g.cur, g.top = 0, 0
+		return
+	}
 	if g.follow && l.newest == growsAtEnd {
 		g.cur = l.total - 1
 	} else if g.follow && l.newest == growsAtTop {
