@@ -105,7 +105,7 @@ func (m *Model) readDump(older *DumpEntry) tea.Cmd {
 			out.err = fmt.Errorf("the older dump: %w", err)
 			return out
 		}
-		out.view, out.compared = stackdump.NewDiff(before, alike(file, before), stackdump.Options{}), older.Name
+		out.view, out.compared = stackdump.NewDiff(before, file, stackdump.Options{}), older.Name
 		return out
 	}
 }
@@ -116,20 +116,6 @@ func parseDump(ctx context.Context, children Children, name string) (*stackdump.
 		return nil, err
 	}
 	return stackdump.Parse(string(text)), nil
-}
-
-// alike leaves the dumps of a capture that can be compared with the first one of
-// another: a capture may hold several kinds, whose threads have other names.
-func alike(f, with *stackdump.File) *stackdump.File {
-	if len(with.Dumps) == 0 {
-		return f
-	}
-	same := *f
-	same.Dumps = slices.DeleteFunc(slices.Clone(f.Dumps), func(d stackdump.Dump) bool { return d.Format != with.Dumps[0].Format })
-	if len(same.Dumps) == 0 {
-		return f
-	}
-	return &same
 }
 
 func rawLines(f *stackdump.File) []string {

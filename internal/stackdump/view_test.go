@@ -180,6 +180,20 @@ func TestCompareMovedNewAndGone(t *testing.T) {
 	}
 }
 
+// A capture holds the dump of the runtime and the kernel's view: like is compared
+// with like.
+func TestDiffOfCapturesOfSeveralKinds(t *testing.T) {
+	capture := Parse(read(t, "py311-usr1-asyncio-sleep.txt") + "\n## proc\n" + read(t, "c-proc-task.txt"))
+	if n := len(capture.Dumps); n < 2 || capture.Dumps[0].Format == capture.Dumps[n-1].Format {
+		t.Fatalf("%d dumps in the capture", n)
+	}
+	for _, note := range NewDiff(capture, capture, Options{}).Notes {
+		if strings.Contains(note, "different kinds") {
+			t.Error(note)
+		}
+	}
+}
+
 func TestDiffOfWhatIsNoDump(t *testing.T) {
 	dump, other := Parse(read(t, "c-eu-stack.txt")), Parse("INFO nothing\n")
 	if v := NewDiff(other, dump, Options{}); v.Verdict != Unclear || !strings.HasPrefix(v.Notes[0], "the earlier file: ") {

@@ -7,7 +7,8 @@ import (
 )
 
 // NewDiff shows what became of the threads of one file's first dump until the
-// last dump of another, later one.
+// last dump of another, later one, that is of the same format: a capture may hold
+// several, whose threads have other names.
 func NewDiff(from, to *File, o Options) *View {
 	if len(from.Dumps) == 0 || len(to.Dumps) == 0 {
 		v := NewView(to, o)
@@ -16,7 +17,7 @@ func NewDiff(from, to *File, o Options) *View {
 		}
 		return v
 	}
-	before, after := Analyze(&from.Dumps[0], o), Analyze(&to.Dumps[len(to.Dumps)-1], o)
+	before, after := Analyze(&from.Dumps[0], o), Analyze(lastAlike(to, from.Dumps[0].Format), o)
 	pairs := Compare(before.Dump, after.Dump)
 	v := &View{Verdict: after.Verdict, Log: cleanAll(o.Log)}
 	v.Title = "compared: " + titleOfFile(from) + "  with  " + titleOfFile(to)
@@ -32,6 +33,16 @@ func NewDiff(from, to *File, o Options) *View {
 	}
 	v.changes(before, after, pairs)
 	return v
+}
+
+// lastAlike is the last dump of a format, or the last one if there is none.
+func lastAlike(f *File, format Format) *Dump {
+	for i := len(f.Dumps) - 1; i >= 0; i-- {
+		if f.Dumps[i].Format == format {
+			return &f.Dumps[i]
+		}
+	}
+	return &f.Dumps[len(f.Dumps)-1]
 }
 
 // countChanges is `2 moved, 5 same, 1 new, 0 gone`.
