@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/stackdump"
 	"github.com/sessionwatch/sessionwatch/internal/termtext"
 )
 
@@ -75,7 +76,11 @@ func (l *Ladder) Capture(ctx context.Context, want CaptureWant) Capture {
 	case <-ctx.Done():
 		c.skip("any", "other captures took all the time there was")
 	}
-	return l.keep(c.capture(), c)
+	got := c.capture()
+	if want.Maybe && (len(c.parts) == 0 || got.Verdict == string(stackdump.NotADump)) {
+		return got // a traceback stands in the output, where everybody looks
+	}
+	return l.keep(got, c)
 }
 
 // keep stores a capture. That it could not be stored is told in its steps and

@@ -192,3 +192,29 @@ func TestCaptureAfterExitWaitsForThePipe(t *testing.T) {
 		}
 	})
 }
+
+// Who failed is searched for a dump; what is none is not kept as one.
+func TestCaptureOfAFailureKeepsOnlyDumps(t *testing.T) {
+	for name, c := range map[string]struct {
+		said string
+		kept bool
+	}{
+		"fatal error": {"fatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 [sync.WaitGroup.Wait]:\nmain.main()\n\t/srv/main.go:5 +0x1\n", true},
+		"traceback":   {"Traceback (most recent call last):\n  File \"a.py\", line 2, in <module>\n    f()\nValueError: 3\n", false},
+		"a word":      {"no such table\n", false},
+		"nothing":     {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				out := &heard{}
+				_, _ = io.WriteString(out, c.said)
+				store := NewDumpStore(t.TempDir())
+				NewLadder(LadderOptions{Store: store}).Capture(t.Context(), CaptureWant{ID: "a", Reason: CaptureExit, Exited: true, Maybe: true, Output: out})
+				list, err := store.List("a")
+				if err != nil || len(list) > 0 != c.kept {
+					t.Errorf("%d kept, %v", len(list), err)
+				}
+			})
+		})
+	}
+}

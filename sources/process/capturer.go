@@ -22,7 +22,7 @@ type CaptureReason string
 const (
 	CaptureStall  CaptureReason = "stalled" // no activity for the stall timeout
 	CaptureWedge  CaptureReason = "wedged"  // the child said so itself
-	CaptureExit   CaptureReason = "exit"    // it ended with 75: wedged, and dumped already
+	CaptureExit   CaptureReason = "exit"    // it ended by itself with a failure: it may have dumped, and has with 75
 	CaptureAsked  CaptureReason = "asked"   // by an operator
 	CaptureEnding CaptureReason = "ending"  // before a kill
 )
@@ -42,6 +42,9 @@ type CaptureWant struct {
 	Ending bool
 	// Exited says that it has ended by itself: only output and dump file are left.
 	Exited bool
+	// Maybe says that nobody knows whether it dumped: if no dump is found, no
+	// record of that is kept.
+	Maybe bool
 	// Active says that it has shown activity: before that it may not have
 	// installed its handlers, and no signal may be sent.
 	Active bool

@@ -75,6 +75,7 @@ type step struct {
 	do      stepKind
 	reason  CaptureReason // of a dump
 	ending  bool          // of a dump
+	maybe   bool          // of a dump: it may be that there is none
 	outcome watchdog.Outcome
 	why     string // of a settlement
 }
@@ -342,8 +343,9 @@ func (m *machine) exited(e watchdog.Exit, now time.Duration) {
 	}
 	m.dropDump()
 	m.phase, m.reason = phaseEnding, "ended: "+e.String()
-	if e.Signal == 0 && e.Code == watchdog.ExitRestart && m.plan.budget > 0 {
-		m.emit(step{do: stepDump, reason: CaptureExit})
+	// Who fails may have said where: a panic, a fatal error, a loop watchdog.
+	if failed := e.Signal != 0 || e.Code != 0 && e.Code != watchdog.ExitConfig; failed && m.plan.budget > 0 {
+		m.emit(step{do: stepDump, reason: CaptureExit, maybe: e.Signal != 0 || e.Code != watchdog.ExitRestart})
 	}
 	m.killAt = now + m.plan.grace
 	m.emit(step{do: stepTerm})

@@ -54,6 +54,8 @@ func (s *stage) did() string {
 			continue // the end beat goes with the settlement
 		case st.do == stepSettle:
 			word += ":" + st.outcome.String()
+		case st.do == stepDump && st.maybe:
+			continue // TestWhoFailsIsSearchedForADump
 		case st.do == stepDump:
 			word += ":" + string(st.reason)
 			if st.ending {
@@ -63,6 +65,34 @@ func (s *stage) did() string {
 		words = append(words, word)
 	}
 	return strings.Join(words, " ")
+}
+
+// TestWhoFailsIsSearchedForADump: what a panic or a fatal error wrote is a dump,
+// but nobody knows that there is one.
+func TestWhoFailsIsSearchedForADump(t *testing.T) {
+	for _, c := range []struct {
+		exit          watchdog.Exit
+		search, maybe bool
+	}{
+		{watchdog.Exit{Code: 0}, false, false},
+		{watchdog.Exit{Code: watchdog.ExitConfig}, false, false},
+		{watchdog.Exit{Code: watchdog.ExitRestart}, true, false},
+		{watchdog.Exit{Code: 2}, true, true},
+		{watchdog.Exit{Code: 134, Signal: 6}, true, true},
+	} {
+		s := newStage(nil).run()
+		s.take()
+		s.exited(c.exit, s.now)
+		search, maybe := false, false
+		for _, st := range s.take() {
+			if st.do == stepDump {
+				search, maybe = true, st.maybe
+			}
+		}
+		if search != c.search || maybe != c.maybe {
+			t.Errorf("%+v: searched %v, maybe %v", c.exit, search, maybe)
+		}
+	}
 }
 
 // passes lets time pass, deadline by deadline.

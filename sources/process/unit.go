@@ -470,7 +470,7 @@ func (u *unit) watch(c *child) {
 // capture takes a dump on a goroutine of its own.
 func (u *unit) capture(s step) {
 	want := CaptureWant{ID: u.id, Generation: u.generation, Reason: s.reason, Dump: u.conf.Dump,
-		Ending: s.ending, Exited: s.reason == CaptureExit, Active: u.machine.active,
+		Ending: s.ending, Exited: s.reason == CaptureExit, Maybe: s.maybe, Active: u.machine.active,
 		Output: u.raw, FileOffset: u.fileOffset}
 	if c := u.child.Load(); c != nil {
 		want.PID, want.Start = c.pid, c.start
