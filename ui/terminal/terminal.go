@@ -221,6 +221,8 @@ func (t *Terminal) take() error {
 	if _, err := term.MakeRaw(t.in.Fd()); err != nil {
 		return fmt.Errorf("setting the terminal %s to raw mode: %w", t.in.Name(), err)
 	}
+	// What was typed before was meant for a screen that nobody had seen yet.
+	_ = discard(int(t.in.Fd()), discardInput)
 	width, height := t.size()
 	t.painter.begin(width, height, func() {
 		t.out.unseal()
