@@ -104,7 +104,7 @@ func detailOf(r watchdog.Row) *watchdog.Detail {
 		Row: r, Evidence: evidence(), BootID: "k3x9", Seq: 17, PID: 4711, Cadence: 30 * sec, CadenceFrom: "declared",
 		StallTimeout: 5 * mins, StallFrom: "policy", Interval: 30 * sec, LoopLag: 2 * time.Millisecond,
 		FirstSeen: watched, Watched: watched, TaskSince: 5*mins + 31*sec, BurnPerMin: math.NaN(), WasBurnPerMin: math.NaN(), CreditsLeft: -1,
-		HistorySince: 10 * mins, Can: watchdog.Can{WhyNot: "nobody listens to its commands"},
+		HistorySince: 10 * mins, Can: canNothing("nobody listens to its commands"),
 	}
 	for i := range d.Beats {
 		if i%3 == 0 {
@@ -249,4 +249,10 @@ func sourcesWindow() watchdog.Window {
 	w.Self = watchdog.Self{Beats: 240_000, Coalesced: 12, Drops: 12, Shed: 5, Lag: 3 * sec, Score: 2, Suspended: 8 * time.Hour}
 	w.Fleet.LateBeats = 4
 	return w
+}
+
+// canNothing denies every op for one reason.
+func canNothing(why string) (c watchdog.Can) {
+	c.Deny(why, watchdog.Ops()...)
+	return c
 }

@@ -48,7 +48,8 @@ func supervisedWindow() watchdog.Window {
 	w.Focus = detailOf(*r)
 	w.Focus.Supervisor, w.Focus.SuperDetail = watchdog.SupervisorCrashLoop, "3 exits in 52s, code 1; it is started by a person only"
 	w.Focus.Process = &watchdog.Process{Restarts: 3, ExitCode: 1, CPU: math.NaN(), LastLine: "ConnectionError: db.lan:5432 refused"}
-	w.Focus.Can = watchdog.Can{Restart: true, WhyNot: "nothing runs"}
+	w.Focus.Can = watchdog.Can{May: watchdog.OpSetOf(watchdog.OpRestart)}
+	w.Focus.Can.Deny("nothing runs", watchdog.OpStop, watchdog.OpKill, watchdog.OpExpire, watchdog.OpDump)
 	return w
 }
 

@@ -243,37 +243,27 @@ func (m *Model) canFact(d *watchdog.Detail, full bool) fact {
 	if !full {
 		return fact{label: "can", text: "-"}
 	}
-	can, cannot := canLists(d.Can)
+	can, why := possibleOps(&d.Can), d.Can.WhyNot()
 	text := strings.Join(can, ", ")
 	switch {
-	case len(cannot) == 0:
+	case why == "":
 	case len(can) == 0:
-		text = off + firstOf(d.Can.WhyNot, "nobody takes commands for it")
+		text = off + why
 	default:
-		text += "; off: " + strings.Join(cannot, ", ") + because(d.Can.WhyNot)
+		text += "; not " + why
 	}
 	return fact{label: "can", text: text}
 }
 
-func canLists(c watchdog.Can) (can, cannot []string) {
-	for _, one := range []struct {
-		ok   bool
-		name string
-	}{{c.Dump, "dump"}, {c.Stop, "stop"}, {c.Kill, "kill"}, {c.Expire, "expire"}, {c.Restart, "restart"}} {
-		if one.ok {
-			can = append(can, one.name)
-		} else {
-			cannot = append(cannot, one.name)
+// possibleOps lists what can be done, the least harmful first.
+func possibleOps(c *watchdog.Can) []string {
+	var can []string
+	for _, op := range []watchdog.Op{watchdog.OpDump, watchdog.OpStop, watchdog.OpKill, watchdog.OpExpire, watchdog.OpRestart} {
+		if c.May.Has(op) {
+			can = append(can, string(op))
 		}
 	}
-	return can, cannot
-}
-
-func because(why string) string {
-	if why == "" {
-		return ""
-	}
-	return ", " + why
+	return can
 }
 
 func (m *Model) nextFact(d *watchdog.Detail) fact {

@@ -415,7 +415,7 @@ func needsSession(m *Model) string {
 }
 
 // offAgent says why an agent cannot be touched now.
-func offAgent(what string, possible func(watchdog.Can) bool) func(*Model) string {
+func offAgent(what string, op watchdog.Op) func(*Model) string {
 	return func(m *Model) string {
 		switch {
 		case m.about.Replay != nil:
@@ -425,8 +425,8 @@ func offAgent(what string, possible func(watchdog.Can) bool) func(*Model) string
 		case m.table.cursor == "":
 			return what + ": there is no session under the cursor"
 		}
-		if d := m.window.Focus; d != nil && d.ID == m.table.cursor && !possible(d.Can) && d.Can.WhyNot != "" {
-			return what + " " + string(d.ID) + ": " + d.Can.WhyNot
+		if d := m.window.Focus; d != nil && d.ID == m.table.cursor && d.Can.Not(op) != "" {
+			return what + " " + string(d.ID) + ": " + d.Can.Not(op)
 		}
 		return what + " from the screen is not built yet"
 	}

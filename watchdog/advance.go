@@ -75,6 +75,10 @@ func (t *Tracker) apply(ev Event) {
 		t.onSide(e.ID, e.Generation, func(sd *side) { sd.httpSilent = max(since, 1) }, e.At)
 	case HeadSeen, FollowedUp, Claimed, SettleFailed, LedgerChanged, Swept, LeaseSeen, BrakeReleased:
 		t.applyLedger(ev)
+	case Ordered:
+		t.ordered(e)
+	case Answered:
+		t.answered(e)
 	case Wedged:
 		t.onSide(e.ID, e.Generation, func(sd *side) {
 			sd.wedgedAt = never
@@ -199,6 +203,7 @@ func (t *Tracker) advance(now Instant, late time.Duration) {
 	if t.sweeping() {
 		t.sweepTick(now.Mono)
 	}
+	t.watchActions(now.Mono)
 }
 
 // updateHealth raises the score with each late tick and lowers it when ticks

@@ -103,7 +103,7 @@ func (t *Tracker) detail(n uint32) Detail {
 	}
 	t.burnShown(r, &d, now, th.Interval)
 	d.Beats, d.Work = r.ring.unroll(stepOf(now - t.epoch.Mono))
-	d.Can = Can{WhyNot: "nothing here can act on a session yet"}
+	d.Can = t.can(r)
 	return d
 }
 

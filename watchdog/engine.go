@@ -2,6 +2,7 @@ package watchdog
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type EngineConfig struct {
 	Start   Instant // of the tracker, if Clock is nil
 	Tap     Tap
 	Sweeper string // who settles; empty nobody
+	Acts    Acts   // how far we can act on sessions
 	// Effects is given what the tracker wants done. It runs on the engine's
 	// goroutine and must not block; nil: nothing is carried out.
 	Effects func([]Effect)
@@ -63,6 +65,7 @@ func NewEngine(cfg EngineConfig) *Engine {
 	e.pace.answered.Store(-int64(lensRefresh)) // never
 	e.inbox.wake, e.inbox.lazy = make(chan struct{}, 1), cfg.Clock != nil
 	e.tracker.SetSweeper(cfg.Sweeper)
+	e.tracker.SetActs(cfg.Acts)
 	e.ask.Store(&Ask{})
 	return e
 }
@@ -100,6 +103,49 @@ func (e *Engine) Look(ctx context.Context, a Ask) (Window, error) {
 		return Window{}, ErrClosed
 	}
 	return e.tracker.Look(a), nil
+}
+
+// Do asks for an action and gives what became of it at once: requested, or
+// refused. If the same was asked for and is still open, it gives that one. What
+// is left empty of the command is filled in: its id, its times, the fleet.
+func (e *Engine) Do(ctx context.Context, c Command) (Action, error) {
+	if c.ID == "" {
+		c.ID = rand.Text()
+	}
+	now := e.now()
+	if c.At.IsZero() {
+		c.At = time.Unix(0, now.Wall).UTC()
+	}
+	if c.Expires.IsZero() {
+		c.Expires = c.At.Add(CommandTTL)
+	}
+	if c.Fleet == "" {
+		c.Fleet = e.tracker.fleetIdentity()
+	}
+	e.Post(Ordered{Command: c, At: now.Mono})
+	applied := make(chan struct{})
+	e.inbox.barrier(applied)
+	select {
+	case <-applied:
+	case <-ctx.Done():
+		return Action{}, ctx.Err()
+	case <-e.done:
+		return Action{}, ErrClosed
+	}
+	a, ok := e.tracker.actionOf(c.ID)
+	if !ok {
+		return Action{}, ErrClosed
+	}
+	return a, nil
+}
+
+func (e *Engine) now() Instant {
+	if e.clock != nil {
+		return e.clock.Now()
+	}
+	e.tracker.mu.RLock()
+	defer e.tracker.mu.RUnlock()
+	return e.tracker.now
 }
 
 // Changes grows with everything that a window could show.

@@ -64,6 +64,12 @@ func (l *lens) look(a *Ask) Window {
 		d := t.detail(n)
 		w.Focus = &d
 	}
+	if a.Focus != "" {
+		t.payloads.watch(a.Focus, t.now.Mono)
+	}
+	if a.Payload {
+		w.Payloads = t.payloads.list(a.Focus, t.now.Mono)
+	}
 	return w
 }
 
@@ -441,6 +447,7 @@ func (t *Tracker) globals(a *Ask, w *Window) {
 		w.Groups = append(w.Groups, t.groupShown(t.brake.groups[i], now))
 	}
 	w.Events = t.events.latest(a.Events, a.EventsOf)
+	w.Actions = t.latestActions(a.Actions, t.now.Mono)
 	w.Ledger = t.ledgerShown(now)
 }
 

@@ -102,6 +102,8 @@ type side struct {
 	maybeNew                   bool          // beats since its end could be of a new execution
 	httpSilent                 time.Duration // Mono since which HTTP is silent while others carry it; 0 it is not
 	behind                     behind
+	takes                      OpSet // commands that its publisher said it takes, if takesSaid
+	takesSaid                  bool
 	overtaken                  [2]span // the executions before the head's, newest first
 	firstSeen                  moment  // of the session, if an execution was overtaken; else noMoment
 }

@@ -40,6 +40,8 @@ type Tracker struct {
 	sweeper string
 	books   books
 	settles settles
+	actions actions
+	acts    Acts
 	health  health
 
 	live, trouble int
@@ -53,12 +55,13 @@ type Tracker struct {
 	newIn         time.Duration // second in which newCount counts
 	newCount      int
 
-	effects []Effect
-	events  timeline
-	without guards        // taken out by the simulation, to prove that it would notice
-	fresh   bool          // a beat came that can be seen by its age alone
-	freshAt time.Duration // when that was last told
-	changes uint64        // grows with all that a window must show soon, which is not ages and counts of beats
+	effects  []Effect
+	events   timeline
+	payloads payloads
+	without  guards        // taken out by the simulation, to prove that it would notice
+	fresh    bool          // a beat came that can be seen by its age alone
+	freshAt  time.Duration // when that was last told
+	changes  uint64        // grows with all that a window must show soon, which is not ages and counts of beats
 }
 
 // NewTracker makes a tracker that begins to watch at start.
@@ -86,6 +89,7 @@ func (t *Tracker) ApplyBeats(batch []Beat) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range batch {
+		t.payloads.beat(&batch[i])
 		t.applyBeat(&batch[i])
 	}
 }

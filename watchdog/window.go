@@ -1,6 +1,10 @@
 package watchdog
 
-import "time"
+import (
+	"cmp"
+	"strings"
+	"time"
+)
 
 // Candidate is what a filter or a sort key sees of one session. Its byte slices
 // point into the store and are valid during the call only.
@@ -41,10 +45,13 @@ type Ask struct {
 	Offset int // wanted first row; moved to keep Anchor visible
 	Height int
 
-	Focus ID // session that Window.Focus explains; "" none
+	Focus   ID   // session that Window.Focus explains; "" none
+	Payload bool // Window.Payloads of Focus too
 
 	Events   int // how many of the latest events are wanted; 0: a few
 	EventsOf ID  // of one session alone; "" of all
+
+	Actions int // how many of the latest actions are wanted; 0: actionsShown
 }
 
 // Window is the answer: a copy that nobody else writes.
@@ -59,6 +66,8 @@ type Window struct {
 	Self   Self
 	Groups []Group      // correlated silences, newest first
 	Events []Transition // the fleet's latest, newest first
+	// Actions are those that were asked for here, newest first.
+	Actions []Action
 
 	Rows    []Row
 	Offset  int // of Rows[0] in the matched order
@@ -71,6 +80,9 @@ type Window struct {
 	NextAttention, PrevAttention ID
 
 	Focus *Detail // nil: no such session
+	// Payloads are the messages that came for Ask.Focus since it is in focus, the
+	// newest first: one of each source, and the last one of each that was refused.
+	Payloads []Payload
 }
 
 // Fleet counts sessions.
@@ -266,8 +278,60 @@ type TerminalView struct {
 	Foreign   bool
 }
 
-// Can says which actions are possible, and why not.
+// Can says which actions are possible on a session now, and why not. The zero
+// value allows nothing.
 type Can struct {
-	Stop, Kill, Expire, Restart, Dump bool
-	WhyNot                            string
+	May OpSet
+	// Against holds the reason for each of Ops that is not possible, in their order.
+	Against [opCount]string
+}
+
+// Not gives the reason for which op is not possible; empty: it is.
+func (c *Can) Not(op Op) string {
+	i := op.index()
+	switch {
+	case i < 0:
+		return "there is no such action"
+	case c.May.Has(op):
+		return ""
+	}
+	return cmp.Or(c.Against[i], "nobody takes commands for it")
+}
+
+// Allow makes ops possible.
+func (c *Can) Allow(ops ...Op) {
+	for _, op := range ops {
+		c.May |= op.bit()
+	}
+}
+
+// Deny says why ops are not possible.
+func (c *Can) Deny(why string, ops ...Op) {
+	for _, op := range ops {
+		if i := op.index(); i >= 0 {
+			c.May &^= op.bit()
+			c.Against[i] = why
+		}
+	}
+}
+
+// WhyNot tells every reason once, with the ops that it holds for unless nothing is
+// possible for that one reason. Empty: everything is possible.
+func (c *Can) WhyNot() string {
+	var reasons []string
+	words := map[string][]string{}
+	for _, op := range Ops() {
+		if why := c.Not(op); why != "" {
+			if words[why] == nil {
+				reasons = append(reasons, why)
+			}
+			words[why] = append(words[why], string(op))
+		}
+	}
+	for i, why := range reasons {
+		if len(words[why]) < opCount {
+			reasons[i] = strings.Join(words[why], ", ") + ": " + why
+		}
+	}
+	return strings.Join(reasons, "; ")
 }

@@ -244,13 +244,19 @@ func counts(ring []uint8) []int {
 	return out
 }
 
+func canOf(c *watchdog.Can) can {
+	may := c.May.Has
+	return can{Stop: may(watchdog.OpStop), Kill: may(watchdog.OpKill), Expire: may(watchdog.OpExpire), Restart: may(watchdog.OpRestart),
+		Dump: may(watchdog.OpDump), WhyNot: text(c.WhyNot())}
+}
+
 func whyOf(d *watchdog.Detail) why {
 	e := &d.Evidence
 	w := why{
 		ID: d.ID, Generation: ordinal(d.Generation), Verdict: d.Verdict.String(), Since: secs(d.For), Rule: text(e.Rule),
 		Inputs: make([]input, len(e.Inputs)), Threshold: orUnknown(e.Threshold), Next: make([]forecast, len(e.Next)),
 		Sight: make([]sight, len(e.Sight)), Held: text(e.Held),
-		Can: can{Stop: d.Can.Stop, Kill: d.Can.Kill, Expire: d.Can.Expire, Restart: d.Can.Restart, Dump: d.Can.Dump, WhyNot: text(d.Can.WhyNot)},
+		Can: canOf(&d.Can),
 	}
 	for i, in := range e.Inputs {
 		w.Inputs[i] = input{in.Name, valueOf(in), text(in.Unit), text(in.Source), secs(in.Age), in.Estimated}

@@ -39,7 +39,7 @@ var (
 			Next:      []watchdog.Forecast{{Verdict: watchdog.Running, In: -1, If: "work is seen"}, {Verdict: watchdog.Silent, In: 70 * time.Second}},
 			Sight:     []watchdog.Sight{{Source: watchdog.SourceNATS, Up: true, Since: 90 * time.Second}},
 		},
-		Can: watchdog.Can{Expire: true, WhyNot: "nobody supervises it"},
+		Can: watchdog.Can{May: watchdog.OpSetOf(watchdog.OpExpire), Against: [5]string{"it has ended", "it has ended", "", "nobody supervises it", "it has ended"}},
 	}
 	unexplained = watchdog.Detail{
 		Row: unknownRow, Seq: -1, LoopLag: -1, FirstSeen: -1, Watched: -1, TaskSince: -1, BurnPerMin: math.NaN(),
@@ -81,10 +81,10 @@ func TestPrinted(t *testing.T) {
 			{"name":"build","value":"7","unit":null,"source":null,"age_secs":null,"estimated":false}],
 			"threshold_secs":300,"next":[{"verdict":"running","in_secs":null,"if":"work is seen"},{"verdict":"silent","in_secs":70,"if":null}],
 			"sight":[{"source":"nats","up":true,"since_secs":90}],"held":null,
-			"can":{"stop":false,"kill":false,"expire":true,"restart":false,"dump":false,"why_not":"nobody supervises it"}}`},
+			"can":{"stop":false,"kill":false,"expire":true,"restart":false,"dump":false,"why_not":"stop, kill, dump: it has ended; restart: nobody supervises it"}}`},
 		{"why of the unknown", func(to io.Writer) error { return EncodeWhy(to, watchdog.Window{Focus: &unexplained}) },
 			`{"session_id":"a","generation":null,"verdict":"unknown","since_secs":null,"rule":null,"inputs":[],"threshold_secs":null,"next":[],"sight":[],"held":null,
-			"can":{"stop":false,"kill":false,"expire":false,"restart":false,"dump":false,"why_not":null}}`},
+			"can":{"stop":false,"kill":false,"expire":false,"restart":false,"dump":false,"why_not":"nobody takes commands for it"}}`},
 		{"check", func(to io.Writer) error {
 			return EncodeCheck(to, Check{Result: 1, Failed: []watchdog.Row{stalledRow}, Sight: 1500 * time.Millisecond, Unknown: 3})
 		}, `{"result":"bad_news","failed":[{` + stalledJSON + `}],"sight_secs":1.5,"unknown":3}`},

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/termtext"
@@ -225,7 +226,7 @@ func printWhy(w io.Writer, d *watchdog.Detail) error {
 	for _, n := range e.Next {
 		facts.add("next", nextSentence(n))
 	}
-	facts.add("can", canSentence(d.Can))
+	facts.add("can", canSentence(&d.Can))
 	if p.err == nil {
 		p.err = facts.print(w, "  ")
 	}
@@ -270,18 +271,13 @@ func nextSentence(f watchdog.Forecast) string {
 	return text + behind(" if ", f.If)
 }
 
-func canSentence(c watchdog.Can) string {
-	var out string
-	for _, action := range []struct {
-		name string
-		can  bool
-	}{{"stop", c.Stop}, {"kill", c.Kill}, {"expire", c.Expire}, {"restart", c.Restart}, {"dump", c.Dump}} {
-		if action.can {
-			out += behind(", ", action.name)
-		}
+func canSentence(c *watchdog.Can) string {
+	var words []string
+	for _, op := range c.May.Ops() {
+		words = append(words, string(op))
 	}
-	if out == "" {
-		return "nothing" + behind(": ", c.WhyNot)
+	if len(words) == 0 {
+		return "nothing: " + c.WhyNot()
 	}
-	return out[2:] + behind("; not the rest: ", c.WhyNot)
+	return strings.Join(words, ", ") + behind("; not ", c.WhyNot())
 }

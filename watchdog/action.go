@@ -1,0 +1,468 @@
+package watchdog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Ordered says that an operator asks for something. Whatever becomes of it is
+// kept and shown; the tracker answers with a Deliver, or refuses at once.
+type Ordered struct {
+	Command Command
+	At      time.Duration // Mono
+}
+
+// Answered says what became of a command: a word on the way, or its one result.
+type Answered struct {
+	Answer Answer
+	Way    string        // by which it went: "here", "nats", "redis"
+	At     time.Duration // Mono
+}
+
+func (Ordered) event()  {}
+func (Answered) event() {}
+
+// Deliver asks to carry a command to its receiver, or an expire out.
+type Deliver struct{ Command Command }
+
+// Conclude asks to make an answer the one result of its command, unless there is
+// one, and to tell which stands.
+type Conclude struct{ Answer Answer }
+
+// Fated tells that the fate of a command changed.
+type Fated struct{ Action }
+
+func (Deliver) effect()  {}
+func (Conclude) effect() {}
+func (Fated) effect()    {}
+
+// Action is a command and what has become of it so far.
+type Action struct {
+	Command
+	Fate   Fate
+	Detail string // a sentence
+	By     string // who says so; empty: we do
+	Way    string // by which it went; empty: by none yet
+	Next   string // what can be done now; empty: nothing
+	// Age is the time since it was asked for, Since that since its fate.
+	Age, Since time.Duration
+}
+
+// EventAction is the Kind of a Transition that tells the fate of a command.
+const EventAction = "action"
+
+// Limits of the fates. Clocks are the sender's own, monotonic.
+const (
+	// hearWithin is how long a kept command waits for a first word of a target
+	// that beats and has never said that it takes commands.
+	hearWithin = 15 * time.Second
+	// effectWithin is how long a receiver may say nothing after it has begun.
+	effectWithin = 60 * time.Second
+	// concludeWithin bounds how long a result may take to be written before what
+	// we saw counts.
+	concludeWithin = 15 * time.Second
+
+	actionsKept  = 1000
+	actionsShown = 200
+)
+
+// action is one in the tracker's book.
+type action struct {
+	Action
+	asked, said time.Duration // Mono
+	seen        moment        // the first sight of its target's execution
+	proposed    *Answer       // what we saw, until its result stands
+	proposedAt  time.Duration
+}
+
+// actions are the commands that were asked for here, oldest first.
+type actions struct {
+	list []*action
+	byID map[string]*action // a repeat leads to the one that it joins
+	open int
+}
+
+// ordered takes in a wish.
+func (t *Tracker) ordered(e Ordered) {
+	c, now := e.Command, max(t.now.Mono, e.At)
+	if t.actions.byID == nil {
+		t.actions.byID = map[string]*action{}
+	}
+	if t.actions.byID[c.ID] != nil {
+		return
+	}
+	if same := t.actions.same(&c); same != nil {
+		t.actions.byID[c.ID] = same
+		return
+	}
+	a := &action{Action: Action{Command: c, Fate: FateRequested}, asked: now, said: now, seen: noMoment}
+	t.actions.add(a)
+	if n, known := t.store.find([]byte(c.Session)); known {
+		a.seen = t.store.at(n).firstSeen
+	}
+	if why, fate := t.refusal(&c); why != "" {
+		t.fate(a, fate, why, "", now)
+		return
+	}
+	t.told(a)
+	t.effects = append(t.effects, Deliver{c})
+}
+
+// same finds an open action that asks for the same thing.
+func (b *actions) same(c *Command) *action {
+	for _, a := range b.list {
+		if !a.Fate.Final() && a.Op == c.Op && a.Session == c.Session && a.Generation == c.Generation && a.BootID == c.BootID {
+			return a
+		}
+	}
+	return nil
+}
+
+func (b *actions) add(a *action) {
+	if len(b.list) >= actionsKept {
+		old := slices.IndexFunc(b.list, func(a *action) bool { return a.Fate.Final() })
+		if old < 0 {
+			old = 0
+			b.open--
+		}
+		gone := b.list[old]
+		b.list = slices.Delete(b.list, old, old+1)
+		for id, a := range b.byID {
+			if a == gone {
+				delete(b.byID, id)
+			}
+		}
+	}
+	b.list = append(b.list, a)
+	b.byID[a.ID] = a
+	b.open++
+}
+
+// refusal says why a command is not carried out; empty: it is.
+func (t *Tracker) refusal(c *Command) (string, Fate) {
+	n, known := t.store.find([]byte(c.Session))
+	if !known {
+		return "no such session is known here", FateRefused
+	}
+	r := t.store.at(n)
+	bk := t.books.of([]byte(c.Session))
+	if now, moved := t.movedOn(c, r, bk); moved {
+		return now, FateLostRace
+	}
+	if end := t.endOf(c, r, bk); end != nil && !(c.Op == OpRestart && t.supervisedHere(r)) {
+		return "it has ended already: " + endText(end), FateLostRace
+	}
+	can := t.can(r)
+	if why := can.Not(c.Op); why != "" {
+		return why, FateRefused
+	}
+	return "", FateNone
+}
+
+// movedOn reports whether another execution than the one meant is current.
+func (t *Tracker) movedOn(c *Command, r *record, bk *book) (string, bool) {
+	newest := r.generation
+	if bk != nil {
+		newest = max(newest, bk.newest())
+	}
+	if c.Generation != 0 {
+		if newest > c.Generation {
+			return fmt.Sprintf("#%d is over: #%d is current, and is not touched", c.Generation, newest), true
+		}
+		return "", false
+	}
+	if sd := t.store.sideOf(r); c.BootID != "" && sd != nil && sd.boot != "" && sd.boot != c.BootID {
+		return "another run of it is current, and is not touched", true
+	}
+	return "", false
+}
+
+// endOf gives the record that stands for the execution that is meant; nil: none.
+func (t *Tracker) endOf(c *Command, r *record, bk *book) *TerminalSeen {
+	g := c.Generation
+	if g == 0 {
+		g = r.generation
+	}
+	if end := bk.end(g); end != nil && end.ends() {
+		return end
+	}
+	if sd := t.store.sideOf(r); sd != nil && sd.terminal.ends() && (g == 0 || sd.terminal.Generation == g) {
+		return &sd.terminal
+	}
+	return nil
+}
+
+func (t *Tracker) supervisedHere(r *record) bool {
+	sd := t.store.sideOf(r)
+	return sd != nil && sd.supervised.Phase != SupervisorNone
+}
+
+// can says what is possible on a session now.
+func (t *Tracker) can(r *record) (c Can) {
+	running := []Op{OpStop, OpKill, OpRestart, OpDump}
+	c.Allow(Ops()...)
+	sd := t.store.sideOf(r)
+	here := t.supervisedHere(r)
+	switch {
+	case t.acts.ReadOnly:
+		c.Deny("read-only", Ops()...)
+		return c
+	case !t.acts.Able:
+		c.Deny("nothing here can act on a session", Ops()...)
+		return c
+	case here:
+		if p := sd.supervised.Process; p.PID == 0 {
+			c.Deny("it does not run", OpDump, OpKill)
+			if sd.supervised.Phase != SupervisorRestarting {
+				c.Deny("it does not run", OpStop)
+			}
+		}
+	case r.verdict.Ended():
+		c.Deny("it has ended", running...)
+	case !t.acts.Bus:
+		c.Deny("no bus carries commands to it", running...)
+	case sd != nil && sd.takesSaid:
+		for _, op := range running {
+			if !sd.takes.Has(op) {
+				c.Deny(notTaken(op), op)
+			}
+		}
+	case sd == nil || sd.boot == "":
+		c.Deny("nobody supervises it: its publisher sends the five fields alone and takes no commands", running...)
+	}
+	switch l := &t.settles.ledger; {
+	case r.verdict.Ended():
+		c.Deny("it has ended", OpExpire)
+	case !t.acts.Settles:
+		c.Deny("no ledger is open here to write its end to", OpExpire)
+	case l.Reason != "" && !l.Ready:
+		c.Deny(l.Reason, OpExpire)
+	}
+	return c
+}
+
+func notTaken(op Op) string {
+	if op == OpRestart {
+		return "nobody supervises it: its publisher cannot start it again"
+	}
+	return "its publisher does not take this command"
+}
+
+// answered takes in what became of a command.
+func (t *Tracker) answered(e Answered) {
+	a := t.actions.byID[e.Answer.Command]
+	if a == nil || a.Session != e.Answer.Session || a.Fate.Final() {
+		return
+	}
+	now := max(t.now.Mono, e.At)
+	a.Way = cmp.Or(e.Way, a.Way)
+	if e.Answer.Fate < a.Fate {
+		return
+	}
+	if a.proposed != nil && !e.Answer.Fate.Final() {
+		return
+	}
+	t.fate(a, e.Answer.Fate, e.Answer.Detail, e.Answer.By, now)
+}
+
+// fate moves an action on.
+func (t *Tracker) fate(a *action, f Fate, detail, by string, now time.Duration) {
+	changed := a.Fate != f || a.Detail != detail && detail != ""
+	a.Fate, a.By, a.said = f, by, now
+	if detail != "" || f.Final() {
+		a.Detail = detail
+	}
+	if f.Final() {
+		a.proposed = nil
+		a.Next = t.nextStep(a)
+		t.actions.open--
+	}
+	if changed {
+		t.told(a)
+	}
+}
+
+// nextStep is what an operator can do after an action that did not work.
+func (t *Tracker) nextStep(a *action) string {
+	n, known := t.store.find([]byte(a.Session))
+	if !known {
+		return ""
+	}
+	can := t.can(t.store.at(n))
+	offer := func(op Op) string {
+		if can.Not(op) == "" {
+			return string(op)
+		}
+		return ""
+	}
+	switch a.Fate {
+	case FateIneffective, FateUndeliverable, FateTimedOut:
+	default:
+		return ""
+	}
+	switch a.Op {
+	case OpStop:
+		if a.Fate == FateIneffective {
+			return cmp.Or(offer(OpKill), offer(OpExpire))
+		}
+		return offer(OpExpire)
+	case OpKill, OpRestart:
+		return offer(OpExpire)
+	}
+	return ""
+}
+
+// told notes a change of a fate for people and for the audit.
+func (t *Tracker) told(a *action) {
+	t.changes++
+	text := string(a.Op) + " by " + cmp.Or(a.IssuedBy, "somebody") + ": " + a.Fate.Sentence()
+	if a.Detail != "" {
+		text += ": " + a.Detail
+	}
+	t.note(Transition{Kind: EventAction, ID: a.Session, Generation: a.Generation, At: t.instantAt(a.said), Text: text})
+	t.effects = append(t.effects, Fated{a.shown(t.now.Mono)})
+}
+
+func (a *action) shown(now time.Duration) Action {
+	out := a.Action
+	out.Age, out.Since = max(now-a.asked, 0), max(now-a.said, 0)
+	return out
+}
+
+// watchActions looks what the facts say of every open action.
+func (t *Tracker) watchActions(now time.Duration) {
+	if t.actions.open == 0 {
+		return
+	}
+	for _, a := range slices.Clone(t.actions.list) {
+		switch {
+		case a.Fate.Final():
+		case a.proposed == nil:
+			if f, why := t.seenOf(a, now); f != FateNone {
+				p := Answer{Command: a.ID, Session: a.Session, Generation: a.Generation, Fate: f, Detail: why}
+				a.proposed, a.proposedAt = &p, now
+				t.effects = append(t.effects, Conclude{p})
+			}
+		case now-a.proposedAt > concludeWithin:
+			t.fate(a, a.proposed.Fate, a.proposed.Detail, "", now)
+		}
+	}
+}
+
+// seenOf is what we saw become of an action that nobody has told the result of;
+// FateNone: nothing yet.
+func (t *Tracker) seenOf(a *action, now time.Duration) (Fate, string) {
+	n, known := t.store.find([]byte(a.Session))
+	if !known {
+		if now-a.asked > CommandTTL {
+			return FateTimedOut, "nothing was heard of it, nor of the session"
+		}
+		return FateNone, ""
+	}
+	r := t.store.at(n)
+	bk := t.books.of([]byte(a.Session))
+	if a.Op != OpExpire {
+		if f, why := t.endSeen(a, r, bk, now); f != FateNone {
+			return f, why
+		}
+	}
+	beats := t.beatsSince(a, r, now)
+	begun := a.Fate >= FateDelivered
+	switch {
+	case begun && now-a.said > effectWithin && beats && a.Op.Ends():
+		return FateIneffective, "it was taken by " + cmp.Or(a.By, "its receiver") + ", and the session still beats"
+	case begun && now-a.said > effectWithin && a.Op == OpDump:
+		return FateIneffective, "it was taken by " + cmp.Or(a.By, "its receiver") + ", and no dump came"
+	case a.Fate == FateRequested && a.Op != OpExpire && a.Way != "" && beats && now-a.said > hearWithin && !t.listens(r):
+		return FateUndeliverable, "no receiver answered within " + hearWithin.String() + ", and the session beats"
+	case now-a.asked <= CommandTTL:
+		return FateNone, ""
+	case !begun && beats:
+		return FateUndeliverable, "no receiver took it within " + CommandTTL.String() + ", and the session still beats"
+	}
+	return FateTimedOut, "no result came within " + CommandTTL.String()
+}
+
+// endSeen tells an action by what became of its target.
+func (t *Tracker) endSeen(a *action, r *record, bk *book, now time.Duration) (Fate, string) {
+	end := t.endOf(&a.Command, r, bk)
+	current, moved := t.movedOn(&a.Command, r, bk)
+	if end == nil && !moved && a.seen != noMoment && r.firstSeen != a.seen {
+		current, moved = "another run of it is current, and was not touched", true
+	}
+	switch {
+	case end == nil && !moved:
+		return FateNone, ""
+	case a.Op == OpRestart && now-a.said <= effectWithin && a.Fate >= FateDelivered:
+		return FateNone, "" // its receiver is at it
+	case a.Op == OpRestart && moved && end != nil && end.Outcome == OutcomeStopped:
+		return FateEffective, current
+	case end == nil:
+		return FateLostRace, current
+	case (a.Op == OpStop || a.Op == OpKill) && end.Outcome == OutcomeStopped:
+		return FateEffective, endText(end)
+	case a.Op == OpRestart && end.Outcome == OutcomeStopped:
+		return FateIneffective, "it was stopped, and nothing was started"
+	}
+	return FateLostRace, "it ended otherwise first: " + endText(end)
+}
+
+// beatsSince reports whether the execution that is meant has beaten since the
+// last word on an action, and is not overdue.
+func (t *Tracker) beatsSince(a *action, r *record, now time.Duration) bool {
+	return r.lastBeat > a.said && r.verdict != Silent && r.verdict != Unknown && !r.verdict.Ended()
+}
+
+// listens reports whether a publisher said that it takes commands, or a
+// supervisor of this process runs it.
+func (t *Tracker) listens(r *record) bool {
+	sd := t.store.sideOf(r)
+	return sd != nil && (sd.takesSaid && sd.takes != 0 || sd.supervised.Phase != SupervisorNone)
+}
+
+// actionsShown lists the latest actions, newest first.
+func (t *Tracker) latestActions(most int, now time.Duration) []Action {
+	if most == 0 {
+		most = actionsShown
+	}
+	out := make([]Action, 0, min(len(t.actions.list), most))
+	for i := len(t.actions.list) - 1; i >= 0 && len(out) < most; i-- {
+		out = append(out, t.actions.list[i].shown(now))
+	}
+	return out
+}
+
+// Acts says how far a process can act on sessions.
+type Acts struct {
+	ReadOnly bool
+	Able     bool // somebody carries out Deliver and Conclude
+	Bus      bool // a bus carries commands
+	Settles  bool // an operator's expire can be written from here
+}
+
+// SetActs says how far we can act. It is called before the engine runs.
+func (t *Tracker) SetActs(a Acts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.acts = a
+}
+
+// actionOf gives an action by the id of its command, or of one that joined it.
+func (t *Tracker) actionOf(id string) (Action, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	a := t.actions.byID[id]
+	if a == nil {
+		return Action{}, false
+	}
+	return a.shown(t.now.Mono), true
+}
+
+// fleetIdentity names the fleet that commands are for: by its authority.
+func (t *Tracker) fleetIdentity() string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.settles.ledger.Authority.Identity
+}
