@@ -22,6 +22,12 @@ type Sink interface {
 	Post(watchdog.Event)
 }
 
+// Witness is what a Sink may be besides: it is shown each message that is no
+// beat, before it is forgotten. It must not block, and copies what it keeps.
+type Witness interface {
+	NoteRefused(source watchdog.Source, id watchdog.ID, raw []byte, size int, why watchdog.Refusal, at time.Duration)
+}
+
 // What may wait in the client library for our callback: enough for a pause of
 // one to two seconds at the full rate of a server. What exceeds it is counted
 // as dropped.

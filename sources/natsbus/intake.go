@@ -24,9 +24,10 @@ const (
 // intake turns messages into batches of beats, and counts what it refuses. One
 // intake outlives the connections whose messages it takes.
 type intake struct {
-	mono func() time.Duration
-	sink Sink
-	log  *slog.Logger
+	mono    func() time.Duration
+	sink    Sink
+	witness Witness // nil: the sink is none
+	log     *slog.Logger
 
 	mu      sync.Mutex
 	batch   []watchdog.Beat
@@ -43,6 +44,7 @@ type intake struct {
 
 func newIntake(mono func() time.Duration, sink Sink, log *slog.Logger) *intake {
 	in := &intake{mono: mono, sink: sink, log: log, batch: make([]watchdog.Beat, 0, batchSize), posted: -1}
+	in.witness, _ = sink.(Witness)
 	in.late = time.AfterFunc(time.Hour, in.flush)
 	return in
 }
@@ -62,7 +64,7 @@ func (in *intake) message(m *nats.Msg) {
 	b := &in.batch[n]
 	if err := in.decode(b, m); err != nil {
 		in.batch = in.batch[:n]
-		in.refuse(err, m.Subject, received)
+		in.refuse(err, m, received)
 		return
 	}
 	b.Source, b.Received, b.Raw = watchdog.SourceNATS, received, m.Data
@@ -96,13 +98,16 @@ func (in *intake) decode(b *watchdog.Beat, m *nats.Msg) (err error) {
 	return wire.DecodeBeat(b, id, m.Data)
 }
 
-func (in *intake) refuse(err error, subject string, at time.Duration) {
+func (in *intake) refuse(err error, m *nats.Msg, at time.Duration) {
 	kind, ok := err.(watchdog.Refusal)
 	if !ok {
 		kind = watchdog.RefusedJSON
 	}
 	in.refused.Counts[kind]++
-	in.refused.Last, in.refused.LastID, in.refused.At = kind, subject, at
+	in.refused.Last, in.refused.LastID, in.refused.At = kind, m.Subject, at
+	if id, ok := wire.IDFromSubject(m.Subject); ok && in.witness != nil {
+		in.witness.NoteRefused(watchdog.SourceNATS, watchdog.ID(id), m.Data, len(m.Data), kind, at)
+	}
 }
 
 // flush delivers what waits.

@@ -17,6 +17,15 @@ type Sink interface {
 	Post(ev watchdog.Event)
 }
 
+// Witness is what a Sink may be besides: it is shown each value that is no beat,
+// before it is forgotten, and each value of a session that it watches. It must
+// not block, and copies what it keeps.
+type Witness interface {
+	Watches(id watchdog.ID) bool
+	NoteStanding(source watchdog.Source, id watchdog.ID, raw []byte, at time.Duration)
+	NoteRefused(source watchdog.Source, id watchdog.ID, raw []byte, size int, why watchdog.Refusal, at time.Duration)
+}
+
 const (
 	batchSize   = 256
 	arenaSize   = 64 << 10
@@ -25,9 +34,10 @@ const (
 
 // outbox turns values into beats and hands everything to the sink in batches.
 type outbox struct {
-	sink   Sink
-	logger *slog.Logger
-	leases *leaseWatch // nil: nobody wants to know
+	sink    Sink
+	witness Witness // nil: the sink is none
+	logger  *slog.Logger
+	leases  *leaseWatch // nil: nobody wants to know
 
 	batch []watchdog.Beat
 	arena []byte // copies of changed values; never used again once full
@@ -38,8 +48,9 @@ type outbox struct {
 }
 
 func newOutbox(sink Sink, logger *slog.Logger) *outbox {
+	witness, _ := sink.(Witness)
 	return &outbox{
-		sink: sink, logger: logger, batch: make([]watchdog.Beat, 0, batchSize),
+		sink: sink, witness: witness, logger: logger, batch: make([]watchdog.Beat, 0, batchSize),
 		refusedAt: -refusalTick,
 	}
 }
@@ -57,7 +68,7 @@ func (o *outbox) value(key string, value []byte, at time.Duration, kind watchdog
 		if !ok {
 			reason = watchdog.RefusedJSON
 		}
-		o.refuse(reason, key, at)
+		o.refuse(reason, key, raw, len(raw), at)
 		return false
 	}
 	b.Source, b.Received, b.AgeKind, b.Age, b.Raw = watchdog.SourceRedis, at, kind, age, raw
@@ -84,9 +95,23 @@ func (o *outbox) keep(value []byte) []byte {
 	return o.arena[start:len(o.arena):len(o.arena)]
 }
 
-func (o *outbox) refuse(reason watchdog.Refusal, key string, at time.Duration) {
+// standing shows the witness a value that did not change.
+func (o *outbox) standing(key string, value []byte, at time.Duration) {
+	if o.witness == nil {
+		return
+	}
+	if id, ok := wire.IDFromKey(key); ok && o.witness.Watches(watchdog.ID(id)) {
+		o.witness.NoteStanding(watchdog.SourceRedis, watchdog.ID(id), value, at)
+	}
+}
+
+// refuse counts a value that is no beat. raw is nil where only its size was asked.
+func (o *outbox) refuse(reason watchdog.Refusal, key string, raw []byte, size int, at time.Duration) {
 	o.refused.Counts[reason]++
 	id, _ := wire.IDFromKey(key)
+	if o.witness != nil {
+		o.witness.NoteRefused(watchdog.SourceRedis, watchdog.ID(id), raw, size, reason, at)
+	}
 	o.refused.Last, o.refused.LastID, o.refused.At = reason, termtext.Clean(id), at
 	o.pending = true
 }

@@ -167,13 +167,15 @@ func (p *poller) look(i int32, value []byte) {
 	switch {
 	case changed && len(value) > maxValue:
 		e.kind, e.beat, e.hash = keyGiant, false, uint64(len(value))
-		p.out.refuse(watchdog.RefusedSize, p.table.key(i), p.now)
+		p.out.refuse(watchdog.RefusedSize, p.table.key(i), value, len(value), p.now)
 	case changed && p.gap():
 		p.stale = append(p.stale, i)
 	case changed:
 		e.beat = p.out.value(p.table.key(i), value, p.now, watchdog.AgeExact, 0)
 	case wasGone && e.beat:
 		p.out.back(p.table.key(i), p.now)
+	case e.beat:
+		p.out.standing(p.table.key(i), value, p.now)
 	}
 }
 
@@ -293,7 +295,7 @@ func (p *poller) meetPart(ctx context.Context, part []freshKey) error {
 		switch {
 		case part[i].length > maxValue:
 			p.add(part[i].key, entry{kind: keyGiant, hash: uint64(part[i].length)})
-			p.out.refuse(watchdog.RefusedSize, part[i].key, p.now)
+			p.out.refuse(watchdog.RefusedSize, part[i].key, nil, int(part[i].length), p.now)
 		default:
 			keys, askedFor = append(keys, part[i].key), append(askedFor, i)
 		}
@@ -332,7 +334,7 @@ func (p *poller) readGiants(ctx context.Context) error {
 			return
 		case uint64(length) != e.hash:
 			e.hash = uint64(length)
-			p.out.refuse(watchdog.RefusedSize, p.table.key(i), p.now)
+			p.out.refuse(watchdog.RefusedSize, p.table.key(i), nil, int(length), p.now)
 		}
 		e.lastSeen, e.poll, e.missed = p.now, p.number, 0
 	})
@@ -345,7 +347,7 @@ func (p *poller) weigh(ctx context.Context) error {
 		if length > maxValue {
 			e := &p.table.entries[i]
 			e.kind, e.beat, e.hash = keyGiant, false, uint64(length)
-			p.out.refuse(watchdog.RefusedSize, p.table.key(i), p.now)
+			p.out.refuse(watchdog.RefusedSize, p.table.key(i), nil, int(length), p.now)
 		}
 	})
 	if err == nil {

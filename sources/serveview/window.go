@@ -20,13 +20,14 @@ type asked struct {
 	Offset        int         `json:"offset"`
 	Height        int         `json:"height"`
 	Focus         watchdog.ID `json:"focus"`
+	Payload       bool        `json:"payload"`
 	Events        int         `json:"events"`
 	EventsOf      watchdog.ID `json:"events_of"`
 }
 
 func spell(a *watchdog.Ask) asked {
 	return asked{Seq: a.Seq, Query: a.Query, SortBy: a.SortBy, Invert: a.Invert, OnlyAttention: a.OnlyAttention, KeepEnded: a.KeepEnded,
-		Anchor: a.Anchor, Offset: a.Offset, Height: a.Height, Focus: a.Focus, Events: a.Events, EventsOf: a.EventsOf}
+		Anchor: a.Anchor, Offset: a.Offset, Height: a.Height, Focus: a.Focus, Payload: a.Payload, Events: a.Events, EventsOf: a.EventsOf}
 }
 
 // compile gives the Ask that the words mean. Its error says which word is wrong.
@@ -41,7 +42,7 @@ func (w *asked) compile() (watchdog.Ask, error) {
 	}
 	return watchdog.Ask{Seq: w.Seq, Match: q.Match(), Sort: key.Key, Query: w.Query, SortBy: w.SortBy, Invert: w.Invert,
 		OnlyAttention: w.OnlyAttention, KeepEnded: w.KeepEnded, Anchor: w.Anchor, Offset: w.Offset, Height: w.Height,
-		Focus: w.Focus, Events: w.Events, EventsOf: w.EventsOf}, nil
+		Focus: w.Focus, Payload: w.Payload, Events: w.Events, EventsOf: w.EventsOf}, nil
 }
 
 // number is a float that may be unknown: NaN here, null in JSON.
