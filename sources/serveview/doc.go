@@ -16,6 +16,8 @@
 //	GET  /v1/events[?id=ID]         as events --json, a line each; &follow=1 goes on
 //	GET  /v1/late?id=ID             what came after the end of a session, a line each
 //	GET  /v1/registry               how the reaper does, and the latest releases
+//	POST /v1/actions                asks for an action: stop, kill, expire, restart, dump
+//	GET  /v1/actions                what was asked for, and what became of it
 //	POST /v1/release                lets held groups be settled
 //	GET  /v1/logs?id=ID&from=N      lines of a supervised child; &most=N bounds them
 //	GET  /v1/dumps[?id=ID]          as dumps --json; /v1/dumps/NAME is one, as text

@@ -75,6 +75,8 @@ type Options struct {
 	About    About
 	Children Children
 	Registry func() Registry // nil: none is kept
+	// Do asks for an action, as Engine.Do; nil: nothing can be acted on here.
+	Do func(ctx context.Context, c watchdog.Command) (watchdog.Action, error)
 	// Audit appends one entry to the audit file, as a line of JSON, and returns
 	// once it stands there. nil: none is kept.
 	Audit  func(entry any) error
@@ -140,6 +142,8 @@ func (s *Server) Handler() http.Handler {
 	handle("GET /v1/late", s.late)
 	handle("POST /v1/release", s.release)
 	handle("GET /v1/registry", s.registry)
+	handle("GET /v1/actions", s.actions)
+	handle("POST /v1/actions", s.act)
 	handle("GET /v1/logs", s.logs)
 	handle("GET /v1/dumps", s.dumps)
 	handle("GET /v1/dumps/{name...}", s.dump)
