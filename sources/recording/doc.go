@@ -26,10 +26,19 @@
 // nothing is told again for the time in which the engine was held up. So a
 // replay passes through the same deadlines.
 //
+// # Memory
+//
+// A [Memory] is a recording that no file holds: parts of packed lines, each of
+// which begins with what a tracker must know beside the beats, so that the oldest
+// can go when there is no room. A [Deck] is the tap of an engine that a screen
+// looks at: it always has a memory, and records to a file while somebody wants
+// that.
+//
 // # Invariants
 //
 //   - The recorder never blocks the engine. What it had to drop it counts, in a
-//     gap entry and in the error of Close.
+//     gap entry and in the error of Close. A memory never has a gap: it forgets
+//     what was before.
 //   - The same recording gives the same windows, every time and at every speed.
 //   - A file is hostile: lines are bounded, text is cleaned again, numbers and
 //     times are bounded, and time never goes back.

@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -60,13 +61,25 @@ type Stats struct {
 	Err                         error // why recording stopped; nil: it goes on
 }
 
+// sink is where a Recorder writes to, in a goroutine of its own.
+type sink interface {
+	Beat(clock time.Duration, b *watchdog.Beat) error
+	Event(clock time.Duration, ev watchdog.Event) error
+	Gap(Gap) error
+	Flush() error
+	Size() int64
+	Close() error
+	broken() error // it takes nothing any more; nil: it does
+}
+
 // item is what one call of the tap leaves for the writer.
 type item struct {
 	clock time.Duration // see Writer.Beat
 	beats []watchdog.Beat
 	event watchdog.Event
 	gap   *Gap
-	size  int // as counted in Recorder.size
+	done  chan struct{} // to be closed when everything before is written
+	size  int           // as counted in Recorder.size
 }
 
 // Record creates the file and records until Close.
@@ -78,7 +91,7 @@ func Record(path string, o Options) (*Recorder, error) {
 	return recordTo(w, o), nil
 }
 
-func recordTo(w *Writer, o Options) *Recorder {
+func recordTo(w sink, o Options) *Recorder {
 	r := &Recorder{
 		buffer: o.Buffer,
 		told:   -1,
@@ -161,6 +174,15 @@ func (r *Recorder) Prime(now watchdog.Instant, links []watchdog.Link) {
 	}
 }
 
+// lose counts what its caller does not pass on.
+func (r *Recorder) lose(g Gap) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed && r.failed == nil {
+		r.miss(g)
+	}
+}
+
 // miss counts what is dropped. The clock is written down once more before the
 // first of it, if there is room for that.
 func (r *Recorder) miss(g Gap) {
@@ -201,6 +223,29 @@ func (r *Recorder) endGap() {
 	g.To = r.ticks.last.Now.Mono
 	r.queue = append(r.queue, item{clock: -1, gap: &g})
 	r.missing, r.missed = false, Gap{}
+}
+
+// Sync returns when everything that was told before is written, or cannot be any
+// more, or ctx ends.
+func (r *Recorder) Sync(ctx context.Context) error {
+	done := make(chan struct{})
+	r.mu.Lock()
+	if r.closed {
+		close(done)
+	} else {
+		r.queue = append(r.queue, item{clock: -1, done: done})
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	}
+	r.mu.Unlock()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Stats says how the recording goes.
@@ -253,7 +298,7 @@ func (r *Recorder) verdict() error {
 }
 
 // run is the writing goroutine.
-func (r *Recorder) run(w *Writer, maxBytes int64) {
+func (r *Recorder) run(w sink, maxBytes int64) {
 	defer close(r.done)
 	flush := time.NewTicker(flushEvery)
 	defer flush.Stop()
@@ -279,12 +324,17 @@ func (r *Recorder) run(w *Writer, maxBytes int64) {
 }
 
 // drain writes what is queued. After an error it only empties the queue.
-func (r *Recorder) drain(w *Writer) error {
+func (r *Recorder) drain(w sink) error {
 	r.mu.Lock()
 	queue, failed := r.queue, r.failed
 	r.queue = nil
 	r.mu.Unlock()
 	if failed != nil {
+		for i := range queue {
+			if queue[i].done != nil {
+				close(queue[i].done)
+			}
+		}
 		return nil
 	}
 	for i := range queue {
@@ -302,8 +352,11 @@ func (r *Recorder) drain(w *Writer) error {
 
 // write writes one item. An entry that has no form in the file costs itself
 // alone and leaves a gap; an error of the file is final.
-func (r *Recorder) write(w *Writer, it *item) error {
+func (r *Recorder) write(w sink, it *item) error {
 	switch {
+	case it.done != nil:
+		close(it.done)
+		return nil
 	case it.gap != nil:
 		return w.Gap(*it.gap)
 	case it.event != nil:
@@ -322,9 +375,9 @@ func (r *Recorder) write(w *Writer, it *item) error {
 	return nil
 }
 
-func (r *Recorder) skip(w *Writer, g Gap, err error) error {
-	if w.err != nil {
-		return w.err
+func (r *Recorder) skip(w sink, g Gap, err error) error {
+	if err := w.broken(); err != nil {
+		return err
 	}
 	r.mu.Lock()
 	r.stats.DroppedBeats += g.Beats
@@ -338,7 +391,7 @@ func (r *Recorder) skip(w *Writer, g Gap, err error) error {
 }
 
 // note keeps the first error; from then on nothing is accepted.
-func (r *Recorder) note(w *Writer, err error) {
+func (r *Recorder) note(w sink, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stats.Bytes = w.Size()

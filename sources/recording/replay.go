@@ -20,9 +20,17 @@ type ReplayOptions struct {
 	// Until is recorded time since the start, rounded down to a tick; 0 means
 	// the end.
 	Until time.Duration
+	// Stop ends the replay with ErrStopped once it is closed; nil: nothing does.
+	Stop <-chan struct{}
 	// Effects gets what the tracker answers, if it is set. Nothing acts on it.
 	Effects func([]watchdog.Effect)
 }
+
+// ErrStopped says that a replay was ended before its end.
+var ErrStopped = errors.New("the replay was given up")
+
+// stopEvery is after how many inputs a replay looks whether to stop.
+const stopEvery = 1024
 
 // Result says what a replay went through.
 type Result struct {
@@ -37,7 +45,10 @@ type Result struct {
 func Replay(r *Reader, tracker Tracker, o ReplayOptions) (Result, error) {
 	line := newTimeline(r)
 	until := r.Header().Started.Mono + o.Until
-	for {
+	for n := 0; ; n++ {
+		if n%stopEvery == 0 && stopped(o.Stop) {
+			return line.result(), ErrStopped
+		}
 		in, err := line.next()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -55,6 +66,15 @@ func Replay(r *Reader, tracker Tracker, o ReplayOptions) (Result, error) {
 		if effects := tracker.Apply(in.event); o.Effects != nil && len(effects) > 0 {
 			o.Effects(effects)
 		}
+	}
+}
+
+func stopped(stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return true
+	default:
+		return false // a nil channel is never ready
 	}
 }
 

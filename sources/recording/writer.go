@@ -39,10 +39,23 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 
 // NewWriter writes the header to w and is ready for entries.
 func NewWriter(w io.Writer, compress bool, h Header) (*Writer, error) {
+	level := gzip.NoCompression
+	if compress {
+		level = gzip.DefaultCompression
+	}
+	return newWriter(w, level, h)
+}
+
+// newWriter is NewWriter at a level of gzip; NoCompression: no gzip at all.
+func newWriter(w io.Writer, level int, h Header) (*Writer, error) {
 	counted := &countingWriter{w: w}
 	out := &Writer{dialect: newDialect(), counted: counted}
-	if compress {
-		out.gz = gzip.NewWriter(counted)
+	if level != gzip.NoCompression {
+		gz, err := gzip.NewWriterLevel(counted, level)
+		if err != nil {
+			return nil, err
+		}
+		out.gz = gz
 		out.out = bufio.NewWriterSize(out.gz, 64<<10)
 	} else {
 		out.out = bufio.NewWriterSize(counted, 64<<10)
@@ -165,6 +178,22 @@ func (w *Writer) Flush() error {
 	}
 	return w.err
 }
+
+// endMember ends what was compressed so far, so that it can be read up to here,
+// and begins anew behind it: members that follow each other are one file.
+func (w *Writer) endMember() error {
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := w.gz.Close(); err != nil {
+		w.err = fmt.Errorf("cannot write the recording: %w", err)
+		return w.err
+	}
+	w.gz.Reset(w.counted)
+	return nil
+}
+
+func (w *Writer) broken() error { return w.err }
 
 // Size is how many bytes the file has so far, as of the last Flush.
 func (w *Writer) Size() int64 { return w.counted.n }
