@@ -27,6 +27,12 @@ type Feed interface {
 	// Release lets sessions be settled that went silent together and are held,
 	// and says how many. It may take long: it runs off the screen's goroutine.
 	Release(ctx context.Context, reason string) (int, error)
+	// Do asks for an action and gives what became of it at once: requested, or
+	// refused with the reason. What comes of it later stands in Window.Actions. A
+	// command without an id is given one; the same id asks once. It may take long:
+	// it runs off the screen's goroutine. An error says that it was not asked for,
+	// or that this is not known.
+	Do(ctx context.Context, c watchdog.Command) (watchdog.Action, error)
 	// Close ends the feed and everything behind it.
 	Close()
 }
@@ -75,6 +81,7 @@ type About struct {
 	ReadOnly bool
 	Replay   Replay // nil: live
 	Sweeper  string // who settles: "this screen", "serve@host"; empty nobody
+	Operator string // as whom actions are audited; empty not known
 	// Supervised are the sessions that run behind the feed and end with it.
 	Supervised []watchdog.ID
 }

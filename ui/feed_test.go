@@ -22,7 +22,11 @@ func (f stuckFeed) Retry()                                       { <-f.forever }
 func (f stuckFeed) Children() Children                           { <-f.forever; return nil }
 func (f stuckFeed) About() About                                 { <-f.forever; return About{} }
 func (f stuckFeed) Release(context.Context, string) (int, error) { <-f.forever; return 0, nil }
-func (f stuckFeed) Close()                                       { <-f.forever }
+func (f stuckFeed) Do(context.Context, watchdog.Command) (watchdog.Action, error) {
+	<-f.forever
+	return watchdog.Action{}, nil
+}
+func (f stuckFeed) Close() { <-f.forever }
 
 // stuckReplay likewise.
 type stuckReplay struct{ forever chan struct{} }

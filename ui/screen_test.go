@@ -25,6 +25,8 @@ type fakeFeed struct {
 	children Children
 	reasons  []string // of releases
 	held     int
+	commands []watchdog.Command
+	do       func(watchdog.Command) (watchdog.Action, error)
 	err      error
 	closed   bool
 }
@@ -47,6 +49,18 @@ func (f *fakeFeed) Release(_ context.Context, reason string) (int, error) {
 	f.reasons = append(f.reasons, reason)
 	return f.held, f.err
 }
+
+// Do keeps what was asked for, and answers as the test says.
+func (f *fakeFeed) Do(_ context.Context, c watchdog.Command) (watchdog.Action, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.commands = append(f.commands, c)
+	if f.do != nil {
+		return f.do(c)
+	}
+	return watchdog.Action{Command: c, Fate: watchdog.FateRequested}, nil
+}
+
 func (f *fakeFeed) About() About { return f.about }
 func (f *fakeFeed) Close() {
 	f.mu.Lock()

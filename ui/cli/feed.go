@@ -41,6 +41,11 @@ func (f *engineFeed) Children() ui.Children {
 	return f.children
 }
 
+// Do refuses.
+func (f *engineFeed) Do(context.Context, watchdog.Command) (watchdog.Action, error) {
+	return watchdog.Action{}, errors.New("not offered here yet")
+}
+
 // Release lets what is held be settled, if somebody settles here.
 func (f *engineFeed) Release(ctx context.Context, reason string) (int, error) {
 	if f.about.ReadOnly {
@@ -242,6 +247,11 @@ func (f *replayFeed) Retry() {}
 
 // Children is nil: nobody runs in a recording.
 func (f *replayFeed) Children() ui.Children { return nil }
+
+// Do refuses: nobody runs in a recording.
+func (f *replayFeed) Do(context.Context, watchdog.Command) (watchdog.Action, error) {
+	return watchdog.Action{}, errors.New("this is a recording: nothing in it can be acted on")
+}
 
 // Release refuses: what a recording holds is past.
 func (f *replayFeed) Release(context.Context, string) (int, error) {

@@ -52,6 +52,9 @@ func (f *still) Retry()                                       {}
 func (f *still) Close()                                       {}
 func (f *still) Children() ui.Children                        { return nil }
 func (f *still) Release(context.Context, string) (int, error) { return 0, nil }
+func (f *still) Do(context.Context, watchdog.Command) (watchdog.Action, error) {
+	return watchdog.Action{}, nil
+}
 func (f *still) About() ui.About {
 	return ui.About{Name: nightName, ReadOnly: true, Replay: held{}}
 }

@@ -32,6 +32,11 @@ type serveFeed struct {
 // About says what is watched.
 func (f *serveFeed) About() ui.About { return f.about }
 
+// Do refuses.
+func (f *serveFeed) Do(context.Context, watchdog.Command) (watchdog.Action, error) {
+	return watchdog.Action{}, errors.New("not offered here yet")
+}
+
 // Release lets the serve settle what it holds.
 func (f *serveFeed) Release(ctx context.Context, reason string) (int, error) {
 	if f.about.ReadOnly {
