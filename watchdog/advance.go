@@ -288,7 +288,9 @@ func (t *Tracker) look(n uint32, r *record, now time.Duration, first bool) {
 		t.unproven = append(t.unproven, n)
 	}
 	if t.health.score > 0 {
-		d.next = min(d.next, now+healthStep) // a better score brings it forward
+		// A better score brings it forward, for all at once: who fell together is
+		// noticed together.
+		d.next = min(d.next, max(t.health.lastLate+healthStep, now+tickLength))
 	}
 	if d.next == forever {
 		return

@@ -10,6 +10,7 @@ import (
 // that is followed have one.
 type book struct {
 	head Head           // Generation 0: none was told
+	told time.Duration  // Mono at which its number was told
 	ends []TerminalSeen // of its generations, newest first
 
 	// Of a sweeper.
@@ -187,8 +188,11 @@ func (t *Tracker) headSeen(e HeadSeen) {
 	if have := &bk.head; e.Head.Generation < have.Generation || e.Head.Generation == have.Generation && have.Ended && !e.Head.Ended {
 		return // told again, from before
 	}
-	bk.head = e.Head.clone()
 	now := max(t.now.Mono, e.At)
+	if e.Head.Generation != bk.head.Generation {
+		bk.told = now
+	}
+	bk.head = e.Head.clone()
 	for i := len(bk.past) - 1; i >= 0; i-- {
 		if p := &bk.past[i]; p.generation == 0 {
 			if g := bk.head.number(p.bootID, p.start, 0); g != 0 {
@@ -212,9 +216,19 @@ func (t *Tracker) headSeen(e HeadSeen) {
 		t.moveOn(n, r, bk.head.Generation, &bk.head, now)
 	case r.generation == 0:
 		t.findNumber(n, r, bk)
+		t.giveWay(n, r, bk, now)
 	case bk.head.Generation > r.generation:
 		t.look(n, r, now, false) // overtaken, as it seems
 	}
+}
+
+// giveWay turns from an execution that is silent and never got a number, because
+// its successor has one, to that successor.
+func (t *Tracker) giveWay(n uint32, r *record, bk *book, now time.Duration) {
+	if r.generation != 0 || t.bootOf(r) == "" || r.verdict != Silent || r.lastBeat >= bk.told || !before(t.startOf(r), bk.head.newestStart()) {
+		return
+	}
+	t.moveOn(n, r, bk.head.Generation, &bk.head, now)
 }
 
 // findNumber looks a record's execution up in the head.

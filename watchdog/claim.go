@@ -1,7 +1,6 @@
 package watchdog
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -23,6 +22,9 @@ import (
 //   - a boot id that is not recorded gives the next number, unless it only adds
 //     the id to an execution that is known already: by its start, or because a
 //     supervisor started the open head;
+//   - but none if it did not start after all that is recorded and was not heard
+//     since its claimer knew the head: then it was over before its successor got
+//     a number, and would stand above it;
 //   - what was seen to begin after a generation has a higher number;
 //   - without a boot id a recorded start (within 5 s) keeps its number; what an
 //     open head's supervisor started is the head's; a start later than all
@@ -99,7 +101,18 @@ func (h *Head) numberOf(c *Claim) Generation {
 	case c.BootID == "":
 		return h.numberByStart(c)
 	}
-	return cmp.Or(h.match(c.BootID, c.Start, c.After), h.following())
+	if g := h.match(c.BootID, c.Start, c.After); g != 0 || h.outlived(c) {
+		return g
+	}
+	return h.following()
+}
+
+// outlived reports whether an execution may have been over before the newest one
+// that is recorded got its number. A claim may wait for as long as its claimer is
+// stopped.
+func (h *Head) outlived(c *Claim) bool {
+	newest := h.newestStart()
+	return c.Knew < h.Generation && !c.Start.IsZero() && !newest.IsZero() && !before(newest, c.Start)
 }
 
 // match finds the number of an execution by what the head knows of others than

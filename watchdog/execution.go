@@ -156,7 +156,7 @@ func (t *Tracker) executionByStart(r *record, sd *side, b *Beat, otherBoot bool)
 	if b.AgeKind == AgeUnknown {
 		start -= t.policy.RedisTTL // it may be that much older than it looks
 	}
-	if start > t.lastOf(r, sd) {
+	if start >= t.lastOf(r, sd) { // it may start the moment that a beat of the one before comes in late
 		if !otherBoot && t.ofHead(r, sd, b, start) {
 			return placeCurrent
 		}

@@ -38,7 +38,11 @@ type Claim struct {
 	First bool
 	// After is a generation that the claimer saw end or be overtaken before this
 	// execution: its number is higher. 0: it saw none.
-	After   Generation
+	After Generation
+	// Knew is the head's number as the claimer knew it when it last heard the
+	// execution: what beats on after that goes on beside it, or after it. 0: it
+	// knew of none.
+	Knew    Generation
 	Cadence time.Duration
 	Sources SourceSet
 }

@@ -321,6 +321,39 @@ func TestOvertakenGenerationIsSuperseded(t *testing.T) {
 	}
 }
 
+// A sweeper that is stopped between asking for a number and getting it asks on,
+// when it continues, for an execution whose successor has one by now.
+func TestNumberThatComesAfterTheSuccessorsIsNone(t *testing.T) {
+	c := newCluster(t, Policy{}, 2, 0)
+	stopped := c.nodes[0]
+	first, second := c.talker("a", time.Second).guarded("one"), c.talker("a", time.Second).guarded("two")
+	stopped.fault = func(Call, ID) Fault { return FaultAway }
+	c.nodes[1].stopped = c.now.Mono + 20*time.Second
+	c.live(3*time.Second, first)
+	if len(c.head("a").Executions) > 0 {
+		t.Fatalf("it was to have no number yet: %+v", c.head("a"))
+	}
+	// Its claim is in the hands of the first when that is stopped; the second
+	// serve knows nothing of the execution.
+	claim := Number{Claim{ID: "a", BootID: "one", Start: stopped.tr.wallAt(first.started), Sources: SourceNATS.Set()}}
+	first.silent, stopped.stopped = true, c.now.Mono+100*time.Second
+	c.nodes[1].die()
+	c.live(20*time.Second, first)
+	c.nodes[1].start()
+	second.started = c.now.Mono
+	c.live(10*time.Second, second)
+	stopped.fault, stopped.effects = nil, []Effect{Sweep{}, claim}
+	c.live(120*time.Second, second)
+	c.want("a", Running, 1)
+	if h := c.head("a"); h.Generation != 1 || len(h.Executions) != 1 || h.Executions[0].BootID != "two" {
+		t.Errorf("the head is %+v", h)
+	}
+	second.silent = true
+	c.live(300*time.Second, second)
+	c.wantRecord("a", 1, OutcomeLost, BySweeper)
+	c.want("a", Lost, 1)
+}
+
 func TestWaitingIsNotLostWhileItBeats(t *testing.T) {
 	c := newCluster(t, Policy{}, 1, 0)
 	waits, gone := c.talker("waits", 10*time.Second).guarded("w"), c.talker("gone", 10*time.Second).guarded("g")

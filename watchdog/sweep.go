@@ -355,6 +355,9 @@ func (t *Tracker) askNumber(r ref, rec *record, now time.Duration) {
 	}
 	if rec.generation == 0 && bk.head.Generation != 0 {
 		t.findNumber(r.n, rec, bk)
+		if t.giveWay(r.n, rec, bk, now); rec.flags&flagUnheard != 0 {
+			return
+		}
 	}
 	c := t.claimOf(rec, id, bk)
 	switch {
@@ -362,7 +365,7 @@ func (t *Tracker) askNumber(r ref, rec *record, now time.Duration) {
 		return // the ledger knows all of it
 	case ended(rec, t.store.sideOf(rec)) && rec.flags&flagEndedByBeat == 0:
 		return // it is settled
-	case bk.asked != never || t.mayBeLate(rec, bk):
+	case bk.asked != never || t.mayBeLate(rec, bk) || bk.unclear && c.BootID != "" && c.Knew == bk.claim.Knew && c.same(&bk.claim):
 		s.postponed = append(s.postponed, r)
 		return
 	}
@@ -380,6 +383,9 @@ func (t *Tracker) claimOf(r *record, id ID, bk *book) Claim {
 	}
 	if r.generation == 0 {
 		c.After = bk.after
+	}
+	if r.lastBeat >= bk.told {
+		c.Knew = bk.head.Generation
 	}
 	c.First = bk.head.Generation == 0 && (sd == nil || sd.overtaken[0] == span{})
 	return c
@@ -510,6 +516,7 @@ func (t *Tracker) unclearNumber(n uint32, r *record, bk *book) {
 	if r.generation == 0 {
 		t.findNumber(n, r, bk)
 	}
+	t.giveWay(n, r, bk, t.now.Mono)
 	if r.generation == 0 {
 		t.settles.postponed = append(t.settles.postponed, t.refOf(n))
 	}
