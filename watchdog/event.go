@@ -184,7 +184,31 @@ type Process struct {
 	RSS         int64         // bytes, of the whole tree; 0 unknown
 	Processes   int           // in the tree
 	LastLine    string        // last line of standard error, cleaned
+	Outlook     *Outlook      // nil: nobody told
 }
+
+// Outlook is what an action on a child would reach and bring, as its supervisor
+// knows it. Nobody writes to one that was told.
+type Outlook struct {
+	Members []Member      // of its tree, the command first; at most MembersTold
+	Grace   time.Duration // between SIGTERM and SIGKILL; 0: it is killed at once
+	// Left of Burst failures within Window may come before it is held as a crash loop.
+	Left, Burst int
+	Window      time.Duration
+	Brake       string // why no restart happens now; empty: none is held back
+	Dump        string // how one is taken: "SIGUSR1"; empty: none is
+	DumpPauses  bool   // taking one may stop it for a moment
+	DumpFirst   bool   // an operator's restart takes one before it ends anything
+}
+
+// Member is a process of a child's tree.
+type Member struct {
+	PID  int
+	Name string // as the system has it, cleaned; empty not known
+}
+
+// MembersTold is how many processes of a tree are named at most.
+const MembersTold = 16
 
 // HeadSeen tells what the ledger holds of a session's newest generation.
 type HeadSeen struct {

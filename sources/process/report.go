@@ -122,7 +122,7 @@ func sameStatus(a, b *Status) bool {
 
 func (u *unit) tellEngine(st *Status, now time.Duration) {
 	p := watchdog.Process{PID: st.PID, Restarts: st.Restarts, ExitCode: -1, NextRestart: st.NextRestart,
-		CPU: st.CPU, RSS: st.RSS, Processes: st.Processes, LastLine: u.output.last()}
+		CPU: st.CPU, RSS: st.RSS, Processes: st.Processes, LastLine: u.output.last(), Outlook: u.outlook(now)}
 	if u.machine.hasExit {
 		if sig := st.LastExit.Signal; sig != 0 {
 			p.Signal = unix.SignalName(syscall.Signal(sig))
@@ -133,7 +133,7 @@ func (u *unit) tellEngine(st *Status, now time.Duration) {
 	e := watchdog.Supervised{ID: u.id, Generation: u.generation, Phase: st.Phase, Detail: st.Detail, Process: p, At: now}
 	was := u.told
 	was.At = now
-	if !sameNaN(was.Process.CPU, p.CPU) || without(was) != without(e) {
+	if !sameNaN(was.Process.CPU, p.CPU) || !sameOutlook(was.Process.Outlook, p.Outlook) || without(was) != without(e) {
 		// The moment is that of the phase, as long as nothing but the process changes.
 		if u.told.Phase == e.Phase && u.told.Generation == e.Generation && u.told.Detail == e.Detail && u.told.At > 0 {
 			e.At = u.told.At
@@ -149,9 +149,10 @@ func (u *unit) tellEngine(st *Status, now time.Duration) {
 
 func sameNaN(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
 
-// without is e without a number that may be none, which equals nothing.
+// without is e without what is compared by itself: a number that may be none,
+// which equals nothing, and what is pointed to.
 func without(e watchdog.Supervised) watchdog.Supervised {
-	e.Process.CPU = 0
+	e.Process.CPU, e.Process.Outlook = 0, nil
 	return e
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
 // member names one process for as long as the machine is up: its number may be
@@ -277,6 +279,7 @@ type usageOf struct {
 	cpu       float64 // NaN: no earlier sample
 	rss       int64   // bytes
 	processes int
+	members   []watchdog.Member // at most watchdog.MembersTold, the leader first
 }
 
 // run names a run to a sample.
@@ -316,6 +319,7 @@ func (t *processTable) sample(runs []run) map[int]usageOf {
 			used[key] = total
 			u.rss += rssOf(p.pid)
 			u.processes++
+			u.name(p, r.root)
 		}
 		u.cpu = cpuShare(ticks, since, first)
 		out[r.root] = u

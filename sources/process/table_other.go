@@ -49,6 +49,9 @@ func statOf(pid int) (processStat, error) {
 	}
 	s.group, _ = unix.Getpgid(pid)
 	s.session, _ = unix.Getsid(pid)
+	if name, err := p.Name(); err == nil {
+		s.comm = name
+	}
 	if words, err := p.Status(); err == nil && len(words) > 0 && words[0] == process.Zombie {
 		s.state = 'Z'
 	}

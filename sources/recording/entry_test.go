@@ -63,6 +63,9 @@ func fill(t *testing.T, c *codec, v reflect.Value, n int) {
 		for i := range v.NumField() {
 			fill(t, c, v.Field(i), i)
 		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, c, v.Elem(), n)
 	default:
 		t.Fatalf("this test cannot fill a %s", v.Type())
 	}

@@ -85,6 +85,8 @@ func (c *codec) append(dst []byte, v reflect.Value) ([]byte, error) {
 		return c.appendList(dst, v)
 	case reflect.Struct:
 		return c.appendStruct(dst, v)
+	case reflect.Pointer: // nil ones are left out
+		return c.append(dst, v.Elem())
 	}
 	return dst, fmt.Errorf("cannot record a %s", v.Type())
 }
@@ -167,6 +169,9 @@ func (c *codec) read(data []byte, v reflect.Value) error {
 		return c.readList(data, v)
 	case reflect.Struct:
 		return c.readStruct(data, v)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		return c.read(data, v.Elem())
 	}
 	return fmt.Errorf("cannot read a %s", v.Type())
 }
