@@ -105,7 +105,7 @@ func viewActions() []action {
 		action{name: "next-match", keys: "n", in: inLines, group: "views", foot: "match", help: "next match", off: here(inLines, needsSearch), do: func(m *Model) tea.Cmd { return m.nextMatch(1) }},
 		action{name: "previous-match", keys: "N", in: inLines, group: "views", help: "previous match", off: here(inLines, needsSearch), do: func(m *Model) tea.Cmd { return m.nextMatch(-1) }},
 		action{name: "follow", keys: "F", in: inEvents | inLogs, group: "views", foot: "follow", help: "follow what is added", do: (*Model).toggleFollow},
-		action{name: "wrap", keys: "w", in: inEvents | inLogs | inDump, group: "views", help: "wrap long lines", do: (*Model).toggleWrap},
+		action{name: "wrap", keys: "w", in: inEvents | inLogs | inDump | inTrial, group: "views", help: "wrap long lines", do: (*Model).toggleWrap},
 		action{name: "times", keys: "t", in: inEvents | inLogs, group: "views", foot: "times", help: "time stamps", do: (*Model).toggleTimes},
 		action{name: "copy-line", keys: "c", in: inLogs, group: "views", help: "copy the line under the cursor", do: (*Model).copyLine},
 		action{name: "copy-place", keys: "c", in: inDump, group: "views", foot: "copy", help: "copy path:line", off: here(inDump, needsPlace), do: (*Model).copyPlace},
@@ -113,6 +113,9 @@ func viewActions() []action {
 		action{name: "raw-dump", keys: "v", in: inDump, group: "views", foot: "raw", help: "the text as it was taken", off: here(inDump, needsDumpText), do: (*Model).toggleRaw},
 		action{name: "compare", keys: "D", in: inDump, group: "views", foot: "compare", help: "compare with the next older dump of the session, and back", off: here(inDump, needsOlder), do: (*Model).compareDump},
 		action{name: "group", keys: "B", in: inDump, group: "views", foot: "group", help: "group stacks by suspicion, place, size", off: here(inDump, needsSections), do: (*Model).groupDump},
+		action{name: "try-again", keys: "t", in: inTrial, group: "views", foot: "other thresholds", help: "in a trial: try other thresholds", do: (*Model).tryAgain},
+		action{name: "go-to-tried", keys: "enter", in: inTrial, group: "views", foot: "why", help: "in a trial: the session of the line under the cursor", off: here(inTrial, needsTried), do: (*Model).goToTried},
+		action{name: "save-trial", keys: "E", in: inTrial, group: "views", foot: "save", help: "in a trial: save the result as text", off: here(inTrial, needsTrialResult), do: (*Model).saveTrial},
 		action{name: "export", keys: "E", in: inLists, group: "views", help: "export what is shown as JSON or CSV", off: later("export is")},
 		action{name: "handover", keys: "H", in: inLists, group: "views", help: "hand-over summary", off: later("the hand-over is")},
 	)
@@ -131,8 +134,8 @@ func agentActions() []action {
 		{name: "expire", keys: "X", in: inLists | inWhy, group: "agents", touch: true, help: "expire: always asks", off: offAgent("expiring", watchdog.OpExpire)},
 		{name: "stop", keys: "S", in: inLists | inWhy, group: "agents", touch: true, help: "stop, or kill inside its question: always asks", off: offAgent("stopping", watchdog.OpStop)},
 		{name: "dump", keys: "T", in: inLists, group: "agents", touch: true, help: "stack dump", off: offAgent("dumping", watchdog.OpDump)},
-		{name: "trial", in: inLists, group: "agents", help: "try another policy on what is seen", off: later("the policy trial is")},
-		{name: "record", in: inLists, group: "agents", help: "record every input event to a file", off: later("recording from here is")},
+		{name: "trial", in: inLists, group: "alerts", help: "what would other thresholds have raised? trial stall_timeout=10m quiet=stalled tries them on what was seen", off: needsTrier, do: (*Model).openTrial, with: (*Model).openTrialWith},
+		{name: "record", in: inLists, group: "alerts", help: "record every input to a file, record FILE; again: end it", off: needsRecorder, do: (*Model).record, with: (*Model).recordTo},
 	}
 }
 

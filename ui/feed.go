@@ -80,6 +80,10 @@ type About struct {
 	Demo     bool   // a lasting DEMO badge
 	ReadOnly bool
 	Replay   Replay // nil: live
+	// Trial judges what was seen by other thresholds; nil: that cannot be done here.
+	Trial Trier
+	// Recorder records what comes in; nil: it does not come in here.
+	Recorder Recorder
 	Sweeper  string // who settles: "this screen", "serve@host"; empty nobody
 	Operator string // as whom actions are audited; empty not known
 	// Supervised are the sessions that run behind the feed and end with it.

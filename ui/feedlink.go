@@ -58,7 +58,9 @@ func (m *Model) attach(f Feed, about About) tea.Cmd {
 	m.gen = m.lastGen
 	m.feed, m.about, m.gone = f, about, make(chan struct{})
 	m.window, m.have, m.ended = watchdog.Window{}, false, false
-	m.replay, m.children = replayState{}, nil
+	m.replay, m.tape, m.children = replayState{}, tapeState{}, nil
+	m.endTrial()
+	m.trial = trialSeen{version: m.trial.version + 1}
 	m.asking = asker{seq: m.asking.seq}
 	m.errands = errands{}
 	m.table.reset()
@@ -91,7 +93,7 @@ func (m *Model) waitWindow() tea.Cmd {
 			return nil
 		case w, ok := <-feed.Windows():
 			about := feed.About()
-			return windowArrived{gen: gen, window: w, about: about, replay: stateOf(about.Replay), children: feed.Children(), closed: !ok}
+			return windowArrived{gen: gen, window: w, about: about, replay: stateOf(about.Replay), tape: tapeOf(about.Recorder), children: feed.Children(), closed: !ok}
 		}
 	}
 }

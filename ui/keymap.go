@@ -20,6 +20,7 @@ const (
 	inLogs
 	inDumps // the list of them
 	inDump  // one of them
+	inTrial
 	inFirstRun
 	inMenu     // a list to choose from: sort, columns, contexts
 	inQuestion // yes or no
@@ -29,7 +30,7 @@ const (
 
 	inLists = inSessions | inReplay
 	inPages = inWhy | inSources | inHelp
-	inLines = inEvents | inLogs | inDumps | inDump
+	inLines = inEvents | inLogs | inDumps | inDump | inTrial
 	inText  = inPages | inLines
 	inViews = inLists | inText | inFirstRun | inMenu
 	inInput = inPrompt | inPalette
@@ -37,7 +38,7 @@ const (
 
 var sceneNames = map[scene]string{
 	inSessions: "sessions", inReplay: "replay", inWhy: "why", inSources: "sources", inHelp: "help", inFirstRun: "first run",
-	inEvents: "events", inLogs: "logs", inDumps: "dumps", inDump: "a dump", inQuestion: "a question",
+	inEvents: "events", inLogs: "logs", inDumps: "dumps", inDump: "a dump", inTrial: "a trial", inQuestion: "a question",
 	inMenu: "menu", inPrompt: "prompt", inPalette: "palette",
 }
 

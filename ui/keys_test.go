@@ -312,7 +312,7 @@ func TestPaletteHasEveryAction(t *testing.T) {
 	s.press(":")
 	s.press(strings.Split("trial", "")...)
 	s.press("enter")
-	if !strings.Contains(s.m.note.text, "not built yet") {
+	if !strings.Contains(s.m.note.text, "inputs come in at the serve") {
 		t.Errorf("trial says %q", s.m.note.text)
 	}
 }

@@ -17,6 +17,7 @@ type (
 		window   watchdog.Window
 		about    About
 		replay   replayState
+		tape     tapeState
 		children Children // nil: nothing is supervised behind the feed
 		closed   bool
 	}

@@ -29,6 +29,7 @@ type Model struct {
 	feed    Feed
 	about   About
 	replay  replayState
+	tape    tapeState
 	gen     uint64
 	lastGen uint64             // the newest that was given to a feed or an opening
 	stop    context.CancelFunc // ends what the feed was opened with; nil none
@@ -49,6 +50,7 @@ type Model struct {
 	logs       logsSeen
 	dumps      dumpsSeen
 	dump       dumpSeen
+	trial      trialSeen
 	children   Children // of the feed; nil: nothing is supervised behind it
 	lastOpened uint64   // of logs and dumps: what was read for an older one is dropped
 	menu       menu

@@ -32,6 +32,9 @@ type Options struct {
 	// file that a stack dump names, or says why that cannot be done. It runs off
 	// the screen's goroutine. Nil: there is no editor.
 	Edit func(path string, line int) (tea.Cmd, error)
+	// Save writes a new file, and refuses one that is there. It runs off the
+	// screen's goroutine. Nil: nothing can be saved.
+	Save func(path string, data []byte) error
 	// Title sets the terminal's title; nil: Bubble Tea does.
 	Title func(title string)
 	// Lag is how late the screen's own loop is; nil: nobody measures it. It is

@@ -47,6 +47,14 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		return m.dumpsCame(&msg)
 	case dumpRead:
 		return m.dumpCame(&msg)
+	case trialReached:
+		return m.trialReached(&msg)
+	case trialJudged:
+		return m.trialJudged(&msg)
+	case recordingDone:
+		return m.recorded(&msg)
+	case textSaved:
+		return m.saved(&msg)
 	case releaseAnswered:
 		return m.released(&msg)
 	case editorReady:
@@ -124,7 +132,7 @@ func (m *Model) arrived(msg *windowArrived) tea.Cmd {
 	if msg.gen != m.gen {
 		return nil
 	}
-	m.about, m.replay, m.children = msg.about, msg.replay, msg.children
+	m.about, m.replay, m.children, m.tape = msg.about, msg.replay, msg.children, msg.tape
 	if msg.closed {
 		m.ended = true
 		return m.retitle()
@@ -285,7 +293,7 @@ func (m *Model) moveBy(n int) tea.Cmd {
 		m.first.sel = min(max(m.first.sel+n, 0), len(m.choices())-1)
 	case inWhy, inHelp, inSources:
 		m.text.move(n, m.bodyLines())
-	case inEvents, inLogs, inDumps, inDump:
+	case inEvents, inLogs, inDumps, inDump, inTrial:
 		return m.moveLine(n)
 	default:
 		m.table.move(n, m.bodyRows(), m.opt.Now())

@@ -17,6 +17,7 @@ const (
 	viewLogs
 	viewDumps
 	viewDump
+	viewTrial
 	viewWhy
 	viewSources
 	viewHelp
@@ -49,6 +50,7 @@ func allViews() []view {
 		{id: viewLogs, key: "5", name: "logs", help: "output of the session, if it is supervised here", in: inLogs, off: needsChild, open: (*Model).openLogs, draw: (*Model).drawLogs, lines: (*Model).logLines},
 		{id: viewDumps, key: "6", name: "dumps", help: "stack dumps", in: inDumps, off: needsChildren, open: (*Model).openDumps, draw: (*Model).drawDumps, lines: (*Model).dumpsLines},
 		{id: viewDump, name: "dump", help: "one stack dump", in: inDump, draw: (*Model).drawDump, lines: (*Model).dumpLines},
+		{id: viewTrial, name: "trial", help: "what other thresholds would have raised", in: inTrial, draw: (*Model).drawTrial, lines: (*Model).trialPagerLines},
 		{id: viewWhy, name: "why", help: "why a verdict was given", in: inWhy, draw: (*Model).drawWhy},
 		{id: viewSources, name: "sources", help: "how well each source is seen", in: inSources, draw: (*Model).drawSourcesView},
 		{id: viewHelp, name: "help", help: "keys and words", in: inHelp, draw: (*Model).drawHelp},
@@ -95,6 +97,9 @@ func (m *Model) closeView() bool {
 	closed := m.top()
 	m.layers = m.layers[:len(m.layers)-1]
 	m.text = scroller{}
+	if closed == viewTrial {
+		m.endTrial()
+	}
 	if closed == viewEvents {
 		m.events = eventsSeen{version: m.events.version, seq: m.asking.seq + 1} // the next ask is for the latest of all
 	}
