@@ -64,6 +64,7 @@ func (l *lens) look(a *Ask) Window {
 		d := t.detail(n)
 		w.Focus = &d
 	}
+	w.Picked = t.picked(a.Picked, l.shows)
 	if a.Focus != "" {
 		t.payloads.watch(a.Focus, t.now.Mono)
 	}

@@ -52,6 +52,8 @@ type Ask struct {
 	EventsOf ID  // of one session alone; "" of all
 
 	Actions int // how many of the latest actions are wanted; 0: actionsShown
+
+	Picked []ID // sessions of which Window.Picked tells whether they can be acted on
 }
 
 // Window is the answer: a copy that nobody else writes.
@@ -68,6 +70,8 @@ type Window struct {
 	Events []Transition // the fleet's latest, newest first
 	// Actions are those that were asked for here, newest first.
 	Actions []Action
+	// Picked are those of Ask.Picked that are known, in their order.
+	Picked []Picked
 
 	Rows    []Row
 	Offset  int // of Rows[0] in the matched order
