@@ -3,72 +3,15 @@ package wire
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/termtext"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
-// The ops of the wire format. A receiver leaves any other to those who know it.
-const (
-	OpStop    = "stop"
-	OpKill    = "kill"
-	OpExpire  = "expire"
-	OpRestart = "restart"
-	OpDump    = "dump"
-)
-
-// The fates of a command, in their order; one of the last six is its end.
-const (
-	FateRequested     = "requested"
-	FateDelivered     = "delivered"
-	FateAcknowledged  = "acknowledged"
-	FateEffective     = "effective"
-	FateIneffective   = "ineffective"
-	FateRefused       = "refused"
-	FateUndeliverable = "undeliverable"
-	FateLostRace      = "lost_race"
-	FateTimedOut      = "timed_out"
-)
-
-// Command is an operator's wish, pinned to one execution.
-type Command struct {
-	ID         string // minted: the same on every delivery
-	Fleet      string // identity of the authority that the sender knows; empty unknown
-	Op         string
-	Session    watchdog.ID
-	Generation watchdog.Generation // 0: its number is not known
-	BootID     string              // empty: not known
-	Reason     string
-	IssuedBy   string
-	At         time.Time // wall clock of the sender
-	Expires    time.Time // after which nobody begins with it
-}
-
-// Result says what became of a command.
-type Result struct {
-	Command    string
-	Session    watchdog.ID
-	Generation watchdog.Generation // 0: not known
-	Fate       string
-	Detail     string
-	By         string
-	At         time.Time
-}
-
-// Final reports whether nothing comes after it.
-func (r *Result) Final() bool {
-	switch r.Fate {
-	case FateEffective, FateIneffective, FateRefused, FateUndeliverable, FateLostRace, FateTimedOut:
-		return true
-	}
-	return false
-}
-
 type command struct {
 	ID         string      `json:"command_id"`
 	Fleet      text        `json:"fleet"`
-	Op         string      `json:"op"`
+	Op         watchdog.Op `json:"op"`
 	Session    watchdog.ID `json:"session_id"`
 	Generation ordinal     `json:"generation"`
 	BootID     text        `json:"boot_id"`
@@ -89,7 +32,7 @@ type result struct {
 }
 
 // EncodeCommand writes the payload of a command's envelope.
-func EncodeCommand(c Command) ([]byte, error) {
+func EncodeCommand(c watchdog.Command) ([]byte, error) {
 	if err := checkCommand(c); err != nil {
 		return nil, fmt.Errorf("the command cannot be written: %w", err)
 	}
@@ -100,11 +43,11 @@ func EncodeCommand(c Command) ([]byte, error) {
 }
 
 // DecodeCommand reads the payload of an envelope that came for a session.
-func DecodeCommand(id watchdog.ID, src []byte) (c Command, err error) {
+func DecodeCommand(id watchdog.ID, src []byte) (c watchdog.Command, err error) {
 	err = readDocument(src, fields{
 		"command_id": exactly(&c.ID),
 		"fleet":      exactly(&c.Fleet),
-		"op":         exactly(&c.Op),
+		"op":         exactly((*string)(&c.Op)),
 		"session_id": sessionID(&c.Session),
 		"generation": generation(&c.Generation),
 		"boot_id":    exactly(&c.BootID),
@@ -120,18 +63,18 @@ func DecodeCommand(id watchdog.ID, src []byte) (c Command, err error) {
 		err = fmt.Errorf("it is for %q", c.Session)
 	}
 	if err != nil {
-		return Command{}, fmt.Errorf("a command to %s cannot be read: %w", id, err)
+		return watchdog.Command{}, fmt.Errorf("a command to %s cannot be read: %w", id, err)
 	}
 	return c, nil
 }
 
-func checkCommand(c Command) error {
+func checkCommand(c watchdog.Command) error {
 	switch {
 	case !Mintable(c.ID):
 		return fmt.Errorf("its id is %q, and must be letters, digits, - and _", termtext.Clean(c.ID))
 	case !ValidID(c.Session):
 		return errors.New("it names no session")
-	case !plainName(c.Op):
+	case !plainName(string(c.Op)):
 		return errors.New("it has no op")
 	case c.Fleet != "" && !plainName(c.Fleet), c.BootID != "" && !plainName(c.BootID):
 		return errors.New("its fleet or boot id holds what is not seen, or is too long")
@@ -142,47 +85,50 @@ func checkCommand(c Command) error {
 }
 
 // EncodeResult writes what became of a command.
-func EncodeResult(r Result) ([]byte, error) {
-	if err := checkResult(r); err != nil {
+func EncodeResult(a watchdog.Answer) ([]byte, error) {
+	if err := checkResult(a); err != nil {
 		return nil, fmt.Errorf("the result of a command cannot be written: %w", err)
 	}
 	return marshal(result{
-		Command: r.Command, Session: r.Session, Generation: ordinal(r.Generation), Fate: r.Fate,
-		Detail: text(termtext.Clean(r.Detail)), By: text(termtext.Clean(r.By)), At: instant(r.At),
+		Command: a.Command, Session: a.Session, Generation: ordinal(a.Generation), Fate: a.Fate.String(),
+		Detail: text(termtext.Clean(a.Detail)), By: text(termtext.Clean(a.By)), At: instant(a.At),
 	})
 }
 
 // DecodeResult reads what became of a command.
-func DecodeResult(id watchdog.ID, commandID string, src []byte) (r Result, err error) {
+func DecodeResult(id watchdog.ID, commandID string, src []byte) (a watchdog.Answer, err error) {
+	var fate string
 	err = readDocument(src, fields{
-		"command_id": exactly(&r.Command),
-		"session_id": sessionID(&r.Session),
-		"generation": generation(&r.Generation),
-		"fate":       exactly(&r.Fate),
-		"detail":     cleaned(&r.Detail),
-		"by":         cleaned(&r.By),
-		"at":         momentCut(&r.At),
+		"command_id": exactly(&a.Command),
+		"session_id": sessionID(&a.Session),
+		"generation": generation(&a.Generation),
+		"fate":       exactly(&fate),
+		"detail":     cleaned(&a.Detail),
+		"by":         cleaned(&a.By),
+		"at":         momentCut(&a.At),
 	})
 	if err == nil {
-		err = checkResult(r)
+		if a.Fate, err = watchdog.ParseFate(termtext.Clean(fate)); err == nil {
+			err = checkResult(a)
+		}
 	}
-	if err == nil && (r.Command != commandID || r.Session != id) {
-		err = fmt.Errorf("it is of command %s to %q", r.Command, r.Session)
+	if err == nil && (a.Command != commandID || a.Session != id) {
+		err = fmt.Errorf("it is of command %s to %q", a.Command, a.Session)
 	}
 	if err != nil {
-		return Result{}, fmt.Errorf("the result of command %s to %s cannot be read: %w", commandID, id, err)
+		return watchdog.Answer{}, fmt.Errorf("the result of command %s to %s cannot be read: %w", commandID, id, err)
 	}
-	return r, nil
+	return a, nil
 }
 
-func checkResult(r Result) error {
+func checkResult(a watchdog.Answer) error {
 	switch {
-	case !Mintable(r.Command):
-		return fmt.Errorf("the command's id is %q", termtext.Clean(r.Command))
-	case !ValidID(r.Session):
+	case !Mintable(a.Command):
+		return fmt.Errorf("the command's id is %q", termtext.Clean(a.Command))
+	case !ValidID(a.Session):
 		return errors.New("it names no session")
-	case !r.Final() && r.Fate != FateRequested && r.Fate != FateDelivered && r.Fate != FateAcknowledged:
-		return fmt.Errorf("its fate is %q, which is none", termtext.Clean(r.Fate))
+	case a.Fate == watchdog.FateNone || a.Fate > watchdog.FateTimedOut:
+		return errors.New("it has no fate")
 	}
 	return nil
 }

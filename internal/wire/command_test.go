@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
 const (
@@ -15,7 +17,7 @@ const (
 )
 
 func TestCommandsAndResultsReadBack(t *testing.T) {
-	c := Command{ID: "01J", Fleet: "SW 1", Op: OpStop, Session: "indexer", Generation: 2, BootID: "k3x9", Reason: "wedged", IssuedBy: "ops1@host",
+	c := watchdog.Command{ID: "01J", Fleet: "SW 1", Op: watchdog.OpStop, Session: "indexer", Generation: 2, BootID: "k3x9", Reason: "wedged", IssuedBy: "ops1@host",
 		At: someMoment, Expires: someMoment.Add(10 * time.Minute)}
 	text, err := EncodeCommand(c)
 	if err != nil || string(text) != commandText {
@@ -24,7 +26,7 @@ func TestCommandsAndResultsReadBack(t *testing.T) {
 	if got, err := DecodeCommand("indexer", text); err != nil || cmp.Diff(c, got) != "" {
 		t.Errorf("%v: %s", err, cmp.Diff(c, got))
 	}
-	r := Result{Command: "01J", Session: "indexer", Generation: 2, Fate: FateEffective, Detail: "exit status 0 after 1.2 s", By: "run@eu1-02/4700", At: someMoment}
+	r := watchdog.Answer{Command: "01J", Session: "indexer", Generation: 2, Fate: watchdog.FateEffective, Detail: "exit status 0 after 1.2 s", By: "run@eu1-02/4700", At: someMoment}
 	text, err = EncodeResult(r)
 	if err != nil || string(text) != resultText {
 		t.Errorf("%v, got\n%s, want\n%s", err, text, resultText)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/sessionwatch/sessionwatch/internal/orders"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/sources/natsbus"
 	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
@@ -414,19 +415,19 @@ func TestPermissions(t *testing.T) {
 	}
 	_, js := k.as(t, "sweeper")
 	forbidden(t, "sweeper", js)
-	operator, _ := openCommands(t, as("sweeper"), natsbus.CommandOptions{})
-	cmd := stopOf("kept", "c1")
-	if s := sent(t, operator, cmd, time.Second); !s.Kept {
+	operator, _ := openCommands(t, as("sweeper"), orders.Rules{})
+	kept := sourcetest.CarryOn(t, operator, sourcetest.CommandTo("kept", "c1"))
+	if !sourcetest.Eventually(10*time.Second, func() bool { return kept.Heard(watchdog.FateRequested) }) {
 		t.Error("a command is not kept")
 	}
-	supervisor, _ := openCommands(t, as("agent"), natsbus.CommandOptions{})
-	var d desk
-	d.receive(t, supervisor, "kept", onlyStop, obey)
-	if r := result(t, operator, cmd); r.Fate != wire.FateEffective {
-		t.Errorf("an agent's result is %+v", r)
+	supervisor, _ := openCommands(t, as("agent"), orders.Rules{})
+	var d sourcetest.Desk
+	d.Receive(t, supervisor, "kept", sourcetest.OnlyStop(), sourcetest.Obey)
+	if a, err := kept.Result(t, 20*time.Second); err != nil || a.Fate != watchdog.FateEffective {
+		t.Errorf("an agent's result is %+v, %v", a, err)
 	}
-	if s, err := supervisor.Send(within(t, 5*time.Second), stopOf("kept", "c2")); err == nil {
-		t.Errorf("an agent sent a command: %+v", s)
+	if a, err := supervisor.Carry(within(t, 5*time.Second), sourcetest.CommandTo("kept", "c2"), nil); err == nil {
+		t.Errorf("an agent sent a command: %+v", a)
 	}
 	checked(t, sweeper)
 	if _, found, err := sweeper.Record(t.Context(), "forged", 1); found || err != nil {

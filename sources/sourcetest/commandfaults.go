@@ -1,0 +1,303 @@
+//go:build unix
+
+package sourcetest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// shortLease is what cases that wait for one take.
+const shortLease = 300 * time.Millisecond
+
+func waitsForReceiver(t *testing.T, h CommandHarness) {
+	if !h.Keeps {
+		t.Skip("this way keeps nothing")
+	}
+	b := h.Serve(t)
+	operator := h.open(t, b, "ops")
+	s := CarryOn(t, operator, CommandTo("late", "c1"))
+	if !Eventually(h.Patience, func() bool { return s.Heard(watchdog.FateRequested) }) {
+		t.Fatalf("that it is kept was never heard: %+v", s.Words())
+	}
+	if m, ok := b.(Mortal); ok {
+		m.Kill(t)
+		m.Restart(t)
+	}
+	var d Desk
+	d.Receive(t, h.open(t, b, "run"), "late", OnlyStop(), Obey)
+	a, err := s.Result(t, 3*h.Patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFate(t, a, watchdog.FateEffective)
+	if d.Handed("c1") != 1 {
+		t.Errorf("it was handed over %d times", d.Handed("c1"))
+	}
+}
+
+// A receiver dies with a command in its hands.
+func comesAgain(t *testing.T, h CommandHarness) {
+	b := h.Serve(t)
+	operator := h.open(t, b, "ops")
+	r := trusting("dying")
+	r.Lease = shortLease
+	dying, kill := b.Open(t, r)
+	taken := make(chan struct{})
+	var first, second Desk
+	stop := first.Receive(t, dying, "a", OnlyStop(), func(ctx context.Context, d watchdog.Delivery) {
+		_ = d.Acknowledge(ctx, "")
+		close(taken)
+		<-ctx.Done() // until its process ends
+	})
+	s := h.begin(t, operator, CommandTo("a", "c1"))
+	<-taken
+	go kill()
+	stop()
+	r.Name = "heir"
+	heir, _ := b.Open(t, r)
+	second.Receive(t, heir, "a", OnlyStop(), Obey)
+	a, err := s.Result(t, 3*h.Patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFate(t, a, watchdog.FateEffective)
+	if a.By != "heir" || first.Handed("c1") != 1 || second.Handed("c1") != 1 {
+		t.Errorf("it was done by %q, after %d and %d deliveries", a.By, first.Handed("c1"), second.Handed("c1"))
+	}
+}
+
+func undeliverable(t *testing.T, h CommandHarness) {
+	r := trusting("deaf")
+	r.Lease = shortLease
+	b := h.Serve(t)
+	c, _ := b.Open(t, r)
+	var d Desk
+	d.Receive(t, c, "deaf", OnlyStop(), func(context.Context, watchdog.Delivery) {})
+	a := h.carry(t, c, CommandTo("deaf", "c1"))
+	wantFate(t, a, watchdog.FateUndeliverable)
+	if d.Handed("c1") != 3 {
+		t.Errorf("it was handed over %d times, want 3", d.Handed("c1"))
+	}
+}
+
+func heldWhileHandled(t *testing.T, h CommandHarness) {
+	r := trusting("slow")
+	r.Lease = shortLease
+	b := h.Serve(t)
+	c, _ := b.Open(t, r)
+	other, _ := b.Open(t, r)
+	var d, e Desk
+	let := make(chan struct{})
+	slow := func(ctx context.Context, got watchdog.Delivery) {
+		<-let
+		Obey(ctx, got)
+	}
+	stop := d.Receive(t, c, "slow", OnlyStop(), slow)
+	s := h.begin(t, c, CommandTo("slow", "c1"))
+	if !Eventually(h.Patience, func() bool { return d.Handed("c1") == 1 }) {
+		t.Fatal("it was never handed over")
+	}
+	if h.Keeps { // then two processes share what is kept
+		e.Receive(t, other, "slow", OnlyStop(), slow)
+	}
+	time.AfterFunc(5*shortLease, func() { close(let) })
+	a, err := s.Result(t, 3*h.Patience)
+	stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFate(t, a, watchdog.FateEffective)
+	if d.Handed("c1")+e.Handed("c1") != 1 {
+		t.Errorf("it was handed over %d times, and %d elsewhere", d.Handed("c1"), e.Handed("c1"))
+	}
+}
+
+func survivesPanic(t *testing.T, h CommandHarness) {
+	r := trusting("run")
+	r.Lease = shortLease
+	c, _ := h.Serve(t).Open(t, r)
+	var d Desk
+	var once sync.Once
+	d.Receive(t, c, "a", OnlyStop(), func(ctx context.Context, got watchdog.Delivery) {
+		once.Do(func() { panic("a nil map") })
+		Obey(ctx, got)
+	})
+	wantFate(t, h.carry(t, c, CommandTo("a", "c1")), watchdog.FateEffective)
+	if d.Handed("c1") != 2 {
+		t.Errorf("it was handed over %d times", d.Handed("c1"))
+	}
+}
+
+func expires(t *testing.T, h CommandHarness) {
+	b := h.Serve(t)
+	c := h.open(t, b, "run")
+	var d Desk
+	d.Receive(t, c, "a", OnlyStop(), Obey)
+	old := CommandTo("a", "c1")
+	old.Expires = time.Now().Add(-time.Hour)
+	wantFate(t, h.carry(t, c, old), watchdog.FateTimedOut)
+	refused := c.Refused()
+	if d.Handed("") > 0 || refused.Of(watchdog.CommandExpired) != 1 {
+		t.Errorf("it was handed over %d times; refused: %v", d.Handed(""), refused)
+	}
+}
+
+func leavesUnknownOps(t *testing.T, h CommandHarness) {
+	b := h.Serve(t)
+	operator := h.open(t, b, "ops")
+	r := trusting("older")
+	r.Lease = shortLease
+	older, _ := b.Open(t, r)
+	var d, e Desk
+	stop := d.Receive(t, older, "a", OnlyStop(), Obey)
+	wantFate(t, h.carry(t, operator, CommandTo("a", "c0")), watchdog.FateEffective)
+	cmd := CommandTo("a", "c1")
+	cmd.Op = "defragment"
+	s := CarryOn(t, operator, cmd)
+	if h.Keeps && !Eventually(h.Patience, func() bool { return s.Heard(watchdog.FateRequested) }) {
+		t.Fatal("it is not kept")
+	}
+	wantFate(t, h.carry(t, operator, CommandTo("a", "c2")), watchdog.FateEffective) // so it was looked at
+	if s.Heard(watchdog.FateDelivered) || s.Heard(watchdog.FateAcknowledged) || d.Handed("c1") > 0 {
+		t.Errorf("an op that nobody knows: %+v", s.Words())
+	}
+	refused := older.Refused()
+	if refused.Total() > 0 {
+		t.Errorf("counted as refused: %v", refused)
+	}
+	stop()
+	newer := h.open(t, b, "newer")
+	e.Receive(t, newer, "a", []watchdog.Op{watchdog.OpStop, "defragment"}, Obey)
+	if h.Keeps {
+		if a, err := s.Result(t, 3*h.Patience); err != nil || a.Fate != watchdog.FateEffective || a.By != "newer" {
+			t.Errorf("the newer receiver: %+v, %v", a, err)
+		}
+	} else {
+		wantFate(t, h.carry(t, operator, cmd), watchdog.FateEffective)
+	}
+	if e.Handed("c0")+e.Handed("c2") > 0 || e.Handed("c1") != 1 {
+		t.Errorf("the newer receiver was handed %+v", e.got)
+	}
+}
+
+func oneResult(t *testing.T, h CommandHarness) {
+	if !h.Keeps {
+		t.Skip("this way keeps no results")
+	}
+	b := h.Serve(t)
+	ways := []Commands{h.open(t, b, "one"), h.open(t, b, "two")}
+	for round := range 10 {
+		id := fmt.Sprintf("c%d", round)
+		var d Desk
+		raced := make(chan watchdog.Answer, 3)
+		stop := d.Receive(t, ways[0], "a", OnlyStop(), func(ctx context.Context, got watchdog.Delivery) {
+			a, err := got.Finish(ctx, watchdog.FateEffective, "by the receiver")
+			if err != nil {
+				t.Error(err)
+			}
+			raced <- a
+		})
+		s := CarryOn(t, ways[1], CommandTo("a", id))
+		for i, w := range ways {
+			go func() {
+				a, err := w.Conclude(t.Context(), watchdog.Answer{Command: id, Session: "a", Generation: 2, Fate: watchdog.FateTimedOut, Detail: fmt.Sprint("by sender ", i), At: time.Now()})
+				if err != nil {
+					t.Error(err)
+				}
+				raced <- a
+			}()
+		}
+		stands, err := s.Result(t, h.Patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 + d.Handed(id) {
+			if a := <-raced; a != stands {
+				t.Errorf("%s: one learnt %+v, another %+v", id, a, stands)
+			}
+		}
+		stop()
+	}
+}
+
+// oneFateEach is the figure of the fault table: the bus is killed between what
+// is published and its acknowledgement.
+func oneFateEach(t *testing.T, h CommandHarness) {
+	b := h.Serve(t)
+	bus, mortal := b.(Mortal)
+	if !h.Keeps || !mortal {
+		t.Skip("this way keeps nothing over the death of its bus")
+	}
+	commands, kills := 10, 2
+	if Soaking() {
+		commands, kills = 500, 20
+	}
+	operator := h.open(t, b, "ops")
+	r := trusting("run")
+	r.Lease = 2 * time.Second
+	supervisor, _ := b.Open(t, r)
+	var d Desk
+	d.Receive(t, supervisor, "a", OnlyStop(), Obey)
+	var on []*Carried
+	every := max(1, commands/kills)
+	for i := range commands {
+		on = append(on, CarryOn(t, operator, CommandTo("a", fmt.Sprintf("c%d", i))))
+		if i%every == every-1 {
+			bus.Kill(t)
+			bus.Restart(t)
+		}
+	}
+	reader := h.open(t, b, "reader")
+	fates := map[watchdog.Fate]int{}
+	for i, s := range on {
+		a, err := s.Result(t, 6*h.Patience)
+		if err != nil {
+			t.Errorf("command %d: %v", i, err)
+			continue
+		}
+		fates[a.Fate]++
+		other := a // whoever else would conclude it learns the same
+		other.Fate, other.Detail = watchdog.FateTimedOut, "another"
+		stands, err := reader.Conclude(t.Context(), other)
+		if err != nil || stands != a {
+			t.Errorf("command %d: %v, its result is %+v to one and %+v to another", i, err, a, stands)
+		}
+	}
+	if fates[watchdog.FateEffective] != commands {
+		t.Errorf("the fates are %v", fates)
+	}
+	Figure(t, "broker killed between publish and ack", fmt.Sprintf("%d commands, %d kills", commands, kills), "one final state each", fmt.Sprint(fates, "; handed over ", d.Handed(""), " times"))
+}
+
+// RunCommandsLeaveNothing proves that a way that was closed leaves no goroutine. It
+// runs alone, and against a bus that is another process.
+func RunCommandsLeaveNothing(t *testing.T, h CommandHarness) {
+	if h.Patience == 0 {
+		h.Patience = 20 * time.Second
+	}
+	b := h.Serve(t)
+	run := func(name, id string) {
+		c, stop := b.Open(t, trusting(name))
+		var d Desk
+		stopReceiving := d.Receive(t, c, "a", OnlyStop(), Obey)
+		wantFate(t, h.carry(t, c, CommandTo("a", id)), watchdog.FateEffective)
+		go stop()
+		stopReceiving()
+		stop()
+		if _, err := c.Carry(t.Context(), CommandTo("a", id+"-late"), nil); err == nil {
+			t.Error("what was closed still carries")
+		}
+	}
+	run("warm", "c0")
+	mine := goleak.IgnoreCurrent()
+	run("counted", "c1")
+	goleak.VerifyNone(t, mine)
+}
