@@ -65,7 +65,7 @@ func (d *disk) put(t testing.TB, bucket, key, stored []byte, c change) bool {
 // Replace puts another file in the place of the open one.
 func (d *disk) Replace(t testing.TB) {
 	t.Helper()
-	if err := errors.Join(os.Remove(d.path), create(d.path)); err != nil {
+	if err := errors.Join(os.Remove(d.path), create(d.path, layFile)); err != nil {
 		t.Fatal(err)
 	}
 }

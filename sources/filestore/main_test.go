@@ -54,6 +54,8 @@ func beChild(work []string) error {
 		return settleUntilFull(path)
 	case "audit":
 		return auditMany(path, work[2])
+	case "notes":
+		return writeNotes(path, work[2])
 	}
 	return fmt.Errorf("no such work: %v", work)
 }

@@ -86,7 +86,7 @@ func Open(path string, logger *slog.Logger) (*File, error) {
 		return nil, err
 	}
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := create(path); err != nil {
+		if err := create(path, layFile); err != nil {
 			return nil, fmt.Errorf("%s cannot be made: %w", path, sayFull(err))
 		}
 	}
@@ -244,9 +244,9 @@ func walk(b *bbolt.Bucket) error {
 	})
 }
 
-// create makes a whole file under another name and links it into its place, so
-// that a crash cannot leave half a file there.
-func create(path string) error {
+// create makes a whole file, whose parts lay makes, under another name and links
+// it into its place, so that a crash cannot leave half a file there.
+func create(path string, lay func(*bbolt.Tx) error) error {
 	draft := path + ".new-" + strconv.Itoa(os.Getpid()) + "-" + randomID()[:8]
 	defer func() { _ = os.Remove(draft) }()
 	db, err := bbolt.Open(draft, 0o600, &bbolt.Options{
@@ -256,22 +256,24 @@ func create(path string) error {
 	if err != nil {
 		return err
 	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, b := range buckets {
-			if _, err := tx.CreateBucket(b); err != nil {
-				return err
-			}
-		}
-		meta := tx.Bucket(bucketMeta)
-		return errors.Join(meta.Put(keyFormat, []byte(format)), meta.Put(keyIdentity, []byte(randomID())))
-	})
-	if err := errors.Join(err, db.Close()); err != nil {
+	if err := errors.Join(db.Update(lay), db.Close()); err != nil {
 		return err
 	}
 	if err := os.Link(draft, path); err != nil && !errors.Is(err, fs.ErrExist) { // another process may have been first
 		return err
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// layFile makes the parts of a new file.
+func layFile(tx *bbolt.Tx) error {
+	for _, b := range buckets {
+		if _, err := tx.CreateBucket(b); err != nil {
+			return err
+		}
+	}
+	meta := tx.Bucket(bucketMeta)
+	return errors.Join(meta.Put(keyFormat, []byte(format)), meta.Put(keyIdentity, []byte(randomID())))
 }
 
 func randomID() string {

@@ -253,6 +253,40 @@ func (j *jetStream) message(ctx context.Context, c *conn, stream string, which s
 	return out.Message, err == nil, err
 }
 
+// readers ask for messages at a time, each for a share of what is missing.
+const readers = 64
+
+// eachMessage reads the messages of a stream on a subject from first to last, in
+// no order; read is called on several goroutines. Each reader takes a run of them
+// and asks its way through it, for there may be gaps.
+func (j *jetStream) eachMessage(ctx context.Context, c *conn, stream, subject string, first, last uint64, read func(stored)) error {
+	if first > last {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	run := max(1, (last-first+readers)/readers)
+	var all sync.WaitGroup
+	for from := first; from <= last; from += run {
+		all.Go(func() {
+			for seq := from; seq < from+run && seq <= last; seq++ {
+				m, found, err := j.message(ctx, c, stream, sought{Sequence: seq, Next: subject})
+				if err != nil {
+					cancel(err)
+					return
+				}
+				if !found || m.Sequence >= from+run || m.Sequence > last {
+					return
+				}
+				seq = m.Sequence
+				read(m)
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
+}
+
 // store publishes to a stream and gives the sequence at which it stands. Any
 // error that is no fault, and most that are, leave open whether it does.
 func (j *jetStream) store(ctx context.Context, c *conn, stream, subject string, payload []byte, header nats.Header) (uint64, error) {

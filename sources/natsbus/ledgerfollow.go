@@ -13,12 +13,8 @@ import (
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
-const (
-	// reconcileEvery is how often a follower asks whether it missed something.
-	reconcileEvery = 10 * time.Second
-	// readers ask for messages at a time, each for a share of what is missing.
-	readers = 64
-)
+// reconcileEvery is how often a follower asks whether it missed something.
+const reconcileEvery = 10 * time.Second
 
 // Follow tells what stands in the ledger and what comes. It creates nothing on
 // the bus, and no consumer: it reads the streams message by message, and what
@@ -175,42 +171,12 @@ func (f *follower) catchUp(ctx context.Context, c *conn) error {
 			s.made, s.next = made, 1
 		}
 		first := max(s.next, info.State.First)
-		if err := f.readRange(ctx, c, s, first, info.State.Last); err != nil {
+		if err := f.ledger.js.eachMessage(ctx, c, s.name, s.subject, first, info.State.Last, s.read); err != nil {
 			return err
 		}
 		s.next = max(s.next, info.State.Last+1)
 	}
 	return nil
-}
-
-// readRange reads the messages of a stream from first to last. Each reader
-// takes a run of them and asks its way through it, for there may be gaps.
-func (f *follower) readRange(ctx context.Context, c *conn, s *followed, first, last uint64) error {
-	if first > last {
-		return nil
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	run := max(1, (last-first+readers)/readers)
-	var all sync.WaitGroup
-	for from := first; from <= last; from += run {
-		all.Go(func() {
-			for seq := from; seq < from+run && seq <= last; seq++ {
-				m, found, err := f.ledger.js.message(ctx, c, s.name, sought{Sequence: seq, Next: s.subject})
-				if err != nil {
-					cancel(err)
-					return
-				}
-				if !found || m.Sequence >= from+run || m.Sequence > last {
-					return
-				}
-				seq = m.Sequence
-				s.read(m)
-			}
-		})
-	}
-	all.Wait()
-	return context.Cause(ctx)
 }
 
 // terminal tells a terminal record.
