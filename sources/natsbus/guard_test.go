@@ -100,6 +100,7 @@ func openGuard(t *testing.T, o natsbus.Options) *natsbus.Guard {
 }
 
 func TestBareClientSeesTheLifeOfAGuardedAgent(t *testing.T) {
+	t.Parallel()
 	server := serveReal(t, sourcetest.RealBinary(t, "nats-server"))
 	e := listen(t, server.Address(), "agent.liveness.>")
 	o := sourcetest.QuickSession("team.a:job-7", openGuard(t, producerOptions(server.Address())))
@@ -155,6 +156,7 @@ func TestPlainGuardSendsFiveFields(t *testing.T) {
 }
 
 func TestGuardAnswersAPing(t *testing.T) {
+	t.Parallel()
 	server := serveEmbedded(t)
 	e := listen(t, server.Address(), "agent.liveness.>")
 	o := sourcetest.QuickSession("pinged", openGuard(t, producerOptions(server.Address())))
@@ -169,6 +171,7 @@ func TestGuardAnswersAPing(t *testing.T) {
 
 // A bus that dies or hangs costs the agent nothing, and beats come again with it.
 func TestAgentGoesOnWithoutItsBus(t *testing.T) {
+	t.Parallel()
 	server := serveReal(t, sourcetest.RealBinary(t, "nats-server"))
 	e := listen(t, server.Address(), "agent.liveness.>")
 	g := openGuard(t, producerOptions(server.Address()))

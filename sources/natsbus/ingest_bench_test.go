@@ -22,6 +22,7 @@ import (
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/sources/natsbus"
+	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -37,6 +38,7 @@ func TestMain(m *testing.M) {
 		feed()
 		return
 	}
+	sourcetest.AtOnce(8)
 	os.Exit(m.Run())
 }
 

@@ -80,6 +80,7 @@ func TestPublisherDeliversNowAndBySlot(t *testing.T) {
 
 // fault 16
 func TestPublisherRevivesNothingOld(t *testing.T) {
+	t.Parallel()
 	server := serveEmbedded(t)
 	p := startPublisher(t, producerOptions(server.Address()))
 	connected(t, p)
@@ -138,6 +139,7 @@ func TestPublisherNeverBlocksItsCallers(t *testing.T) {
 }
 
 func TestPublishNowSaysWhatStoodInTheWay(t *testing.T) {
+	t.Parallel()
 	server := serveEmbedded(t)
 	soon := func() context.Context {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
@@ -251,6 +253,7 @@ func TestSubscribeYieldsBeatsAndTrouble(t *testing.T) {
 }
 
 func TestSubscribeSurvivesAServerThatIsAway(t *testing.T) {
+	t.Parallel()
 	server := serveEmbedded(t)
 	server.Kill(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

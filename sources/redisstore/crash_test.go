@@ -14,6 +14,7 @@ import (
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
+	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(settleForEver(address))
 		os.Exit(1)
 	}
+	sourcetest.AtOnce(8)
 	os.Exit(m.Run())
 }
 
@@ -60,6 +62,7 @@ func settleForEver(address string) error {
 // at any moment. What it was told to be written stands, once, and what it had
 // not told is in the outbox.
 func TestASweeperKilledBetweenAnyTwoSteps(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	l, _ := openLedger(t, fast(s.Address()))
 	ctx := t.Context()

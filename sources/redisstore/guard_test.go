@@ -68,6 +68,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 func TestRedisCliSeesTheLifeOfAGuardedAgent(t *testing.T) {
+	t.Parallel()
 	server := startReal(t)
 	s := sourcetest.StartSession(t, sourcetest.QuickSession("a", openGuard(t, fast(server.Address()), nil)))
 	eventually(t, "the key", func() bool { return says(t, server) == "running" })
@@ -91,6 +92,7 @@ func TestRedisCliSeesTheLifeOfAGuardedAgent(t *testing.T) {
 }
 
 func TestPlainGuardWritesFiveFields(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, address string, admin *redis.Client) {
 		g := openGuard(t, fast(address), nil)
 		for plain, want := range map[bool]int{true: 5, false: 18} {
@@ -121,6 +123,7 @@ func messageOf(state watchdog.State, plain bool) guard.Message {
 }
 
 func TestEndOfAnExecutionRefusesItsBeats(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, address string, admin *redis.Client) {
 		ctx := t.Context()
 		admin.Set(ctx, "{agent:liveness:a}:head", `{"generation":2,"executions":[{"generation":1,"boot_id":"k3x9"},{"generation":2,"boot_id":"next"}]}`, 0)
@@ -142,6 +145,7 @@ func TestEndOfAnExecutionRefusesItsBeats(t *testing.T) {
 }
 
 func TestGuardThatMayWriteItsKeyAlone(t *testing.T) {
+	t.Parallel()
 	server := startReal(t, "user poor on >pw ~agent:liveness:* -@all +set +ping", "user noscript on >pw ~* -@all +set +get")
 	for _, user := range []string{"poor", "noscript"} {
 		t.Run(user, func(t *testing.T) {
@@ -172,6 +176,7 @@ func TestGuardThatMayWriteItsKeyAlone(t *testing.T) {
 
 // A Redis that dies or hangs costs the agent nothing, and beats come again with it.
 func TestAgentGoesOnWithoutItsRedis(t *testing.T) {
+	t.Parallel()
 	server := startReal(t)
 	s := sourcetest.StartSession(t, sourcetest.QuickSession("a", openGuard(t, fast(server.Address()), nil)))
 	eventually(t, "the key", func() bool { return says(t, server) == "running" })
@@ -186,6 +191,7 @@ func TestAgentGoesOnWithoutItsRedis(t *testing.T) {
 }
 
 func TestGuardLeavesAReplica(t *testing.T) {
+	t.Parallel()
 	server := startReal(t)
 	g := openGuard(t, fast(server.Address()), nil)
 	server.admin.Do(t.Context(), "replicaof", "127.0.0.1", sourcetest.FreePort(t))
@@ -199,6 +205,7 @@ func TestGuardLeavesAReplica(t *testing.T) {
 }
 
 func TestGuardInACluster(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t)
 	g := openGuard(t, clusterOptions(nodes), nil)
 	for i := range 50 {

@@ -84,6 +84,7 @@ func bootBeat(id, boot string) []byte {
 // TestNoLeaseIsAskedWithoutPermission watches as a user who may read liveness
 // keys alone: that is all it needs.
 func TestNoLeaseIsAskedWithoutPermission(t *testing.T) {
+	t.Parallel()
 	s := serveReal(t).(*realServer)
 	s.Send(t, "a", bootBeat("a", "b"))
 	s.admin.Set(t.Context(), wire.LeaseKey("a"), `{"generation":1,"boot_id":"b"}`, time.Minute)

@@ -47,6 +47,7 @@ func refused(t testing.TB, err error, why string) {
 
 // TestOneOfAThousandWins races goroutines of two processes for each end.
 func TestOneOfAThousandWins(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	ledgers := []*Ledger{openConn(t, fast(s.Address())).Ledger(wire.Seal{}), openConn(t, fast(s.Address())).Ledger(wire.Seal{})}
 	var won atomic.Int64
@@ -76,6 +77,7 @@ func TestOneOfAThousandWins(t *testing.T) {
 }
 
 func TestAnEndTakesOnlyItsOwnLease(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	c := openConn(t, fast(s.Address()))
 	l := c.Ledger(wire.Seal{})
@@ -105,6 +107,7 @@ func TestAnEndTakesOnlyItsOwnLease(t *testing.T) {
 }
 
 func TestAStoreThatWentBackSettlesNothing(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	l, _ := openLedger(t, fast(s.Address()))
 	mustCheck(t, l)
@@ -133,6 +136,7 @@ func TestAStoreThatWentBackSettlesNothing(t *testing.T) {
 }
 
 func TestAReplicaDecidesNothing(t *testing.T) {
+	t.Parallel()
 	master, replica := startReal(t), startReal(t)
 	l, _ := openLedger(t, fast(replica.Address()))
 	mustCheck(t, l)
@@ -247,6 +251,7 @@ func follow(t testing.TB, l *Ledger) *sourcetest.Recorder {
 }
 
 func TestAFollowerThatMissedEntriesLooksAtAll(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	l, _ := openLedger(t, fast(s.Address()))
 	mustSettle(t, l, endOf("a", 1, watchdog.OutcomeLost))

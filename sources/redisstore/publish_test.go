@@ -35,6 +35,7 @@ func settled(t testing.TB, p *Publisher, what string, ok func(Counts) bool) {
 }
 
 func TestPublisherWritesTheNewestWithItsTTL(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, address string, admin *redis.Client) {
 		p := publish(t, fast(address))
 		payload := beatOf("a", 1)
@@ -58,6 +59,7 @@ func TestPublisherWritesTheNewestWithItsTTL(t *testing.T) {
 
 // fault 16
 func TestPublisherNeverReplays(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	p := publish(t, fast(s.Address()))
 	if err := p.PublishBeat("a", beatOf("a", 1)); err != nil {
@@ -81,6 +83,7 @@ func TestPublisherNeverReplays(t *testing.T) {
 }
 
 func TestPublisherNeverBlocks(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	p := publish(t, fast(s.Address()))
 	settled(t, p, "up", func(Counts) bool { return p.Link().Phase == watchdog.LinkUp })
@@ -148,6 +151,7 @@ func TestPublishNowSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestPublisherLeavesAReplica(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	p := publish(t, fast(s.Address()))
 	settled(t, p, "up", func(Counts) bool { return p.Link().Phase == watchdog.LinkUp })
@@ -164,6 +168,7 @@ func TestPublisherLeavesAReplica(t *testing.T) {
 }
 
 func TestPublisherInACluster(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t)
 	p := publish(t, clusterOptions(nodes))
 	for i := range 500 {
@@ -201,6 +206,7 @@ func TestPublisherLeavesNoGoroutine(t *testing.T) {
 }
 
 func TestPollOneSession(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, address string, admin *redis.Client) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()

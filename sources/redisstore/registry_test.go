@@ -206,6 +206,7 @@ func keepsLastRun(t *testing.T, c *Conn, admin redis.UniversalClient) {
 // TestBeatsRaceAMark lets heartbeats race reapers: a hash that was marked stays
 // so, and no reaper marks one that was renewed since he read it.
 func TestBeatsRaceAMark(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	r := openConn(t, fast(s.Address())).Registry()
 	ctx := context.Background()

@@ -37,6 +37,7 @@ func onBoth(t *testing.T, test func(t *testing.T, address string, admin *redis.C
 }
 
 func TestAgeAtFirstSight(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, address string, admin *redis.Client) {
 		ctx := context.Background()
 		admin.Set(ctx, "agent:liveness:half", beatOf("half", 1), 30*time.Second)
@@ -60,6 +61,7 @@ func TestAgeAtFirstSight(t *testing.T) {
 }
 
 func TestOnlyChangedBytesAreABeat(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, address string, admin *redis.Client) {
 		ctx := context.Background()
 		_, rec := watch(t, fast(address))
@@ -83,6 +85,7 @@ func TestOnlyChangedBytesAreABeat(t *testing.T) {
 }
 
 func TestAbsence(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, address string, admin *redis.Client) {
 		ctx := context.Background()
 		_, rec := watch(t, fast(address))
@@ -116,6 +119,7 @@ func TestAbsence(t *testing.T) {
 }
 
 func TestExpiryIsAbsence(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, address string, admin *redis.Client) {
 		_, rec := watch(t, fast(address))
 		admin.Set(context.Background(), keyA, beatOf("a", 1), time.Second)
@@ -126,6 +130,7 @@ func TestExpiryIsAbsence(t *testing.T) {
 }
 
 func TestForeignKeysBreakNothing(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, address string, admin *redis.Client) {
 		ctx := context.Background()
 		admin.LPush(ctx, "agent:liveness:list", "x")
@@ -164,6 +169,7 @@ func TestForeignKeysBreakNothing(t *testing.T) {
 }
 
 func TestAKeyThatBecomesAListIsGone(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	ctx := context.Background()
 	s.Send(t, "a", beatOf("a", 1))
@@ -178,6 +184,7 @@ func TestAKeyThatBecomesAListIsGone(t *testing.T) {
 }
 
 func TestManyKeys(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	const n = 30_000 // more than one poll may scan
 	fill(t, s.admin, n, 1)
@@ -216,6 +223,7 @@ func fill(t testing.TB, admin redis.UniversalClient, n, uptime int) {
 }
 
 func TestMaxKeysIsTold(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	fill(t, s.admin, 50, 1)
 	o := fast(s.Address())
@@ -230,6 +238,7 @@ func TestMaxKeysIsTold(t *testing.T) {
 }
 
 func TestRestartIsTold(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	s.Send(t, "a", beatOf("a", 1))
 	_, rec := watch(t, fast(s.Address()))
@@ -260,6 +269,7 @@ func TestRestartIsTold(t *testing.T) {
 }
 
 func TestASilentReconnectIsTold(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	_, rec := watch(t, fast(s.Address()))
 	mark := rec.Mark()
@@ -271,6 +281,7 @@ func TestASilentReconnectIsTold(t *testing.T) {
 }
 
 func TestChangesDuringAnOutageAreEstimates(t *testing.T) {
+	t.Parallel()
 	s := startReal(t, "appendonly yes", "appendfsync always")
 	s.Send(t, "a", beatOf("a", 1))
 	o := fast(s.Address())
@@ -287,6 +298,7 @@ func TestChangesDuringAnOutageAreEstimates(t *testing.T) {
 }
 
 func TestMissingPermissionIsToldAndCleared(t *testing.T) {
+	t.Parallel()
 	s := startReal(t, "user poor on >pw ~agent:liveness:* -@all +scan +ping")
 	s.Send(t, "a", beatOf("a", 1))
 	o := fast(s.Address())
@@ -317,6 +329,7 @@ func TestMissingPermissionIsToldAndCleared(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
+	t.Parallel()
 	s := startReal(t, "maxmemory 2500kb", "maxmemory-policy allkeys-lru")
 	store, rec := watch(t, fast(s.Address()))
 	for _, want := range []string{"maxmemory-policy allkeys-lru evicts", "appendonly is off"} {
@@ -356,6 +369,7 @@ func TestAReplicaIsNamed(t *testing.T) {
 }
 
 func TestLongIntervalsStaySighted(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	o := fast(s.Address())
 	o.PollInterval = 30 * time.Second
@@ -364,6 +378,7 @@ func TestLongIntervalsStaySighted(t *testing.T) {
 }
 
 func TestRetryEndsTheWait(t *testing.T) {
+	t.Parallel()
 	s := startReal(t)
 	o := fast(s.Address())
 	o.PollInterval = 50 * time.Second

@@ -78,6 +78,7 @@ func clusterAdmin(t testing.TB, o Options) *redis.ClusterClient {
 }
 
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t)
 	o := clusterOptions(nodes)
 	admin := clusterAdmin(t, o)
@@ -154,6 +155,7 @@ func moveSlot(t *testing.T, nodes []*realServer, key string) {
 }
 
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	master := startReal(t)
 	replica := startReal(t, fmt.Sprintf("replicaof 127.0.0.1 %d", master.port))
 	sentinel := startRealOn(t, sourcetest.FreePort(t), []string{"--sentinel"},
@@ -245,6 +247,7 @@ func (a *authority) issue(t *testing.T, name string, parent *x509.Certificate, s
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	a.issue(t, "server", a.cert, a.key)
 	a.issue(t, "client", a.cert, a.key)

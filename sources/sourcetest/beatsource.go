@@ -76,19 +76,26 @@ func RunBeatSource(t *testing.T, h Harness) {
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T, Harness)
+		// alone is what looks at the whole process: its standard error, its goroutines.
+		alone bool
 	}{
-		{"reads every case of the wire format", readsEveryCase},
-		{"says that it is configured before anything else", saysConfigured},
-		{"cleans hostile text", cleansHostileText},
-		{"never touches the bytes of a beat again", keepsBytes},
-		{"sees a killed server and its return", survivesKill},
-		{"takes no hanging server for an answer", noticesPause},
-		{"tells a wrong password", tellsWrongPassword},
-		{"tells a missing permission", tellsForbidden},
-		{"opens at once where nobody answers", opensIntoBlackHole},
-		{"leaves no goroutine behind", leavesNothing},
+		{"reads every case of the wire format", readsEveryCase, false},
+		{"says that it is configured before anything else", saysConfigured, false},
+		{"cleans hostile text", cleansHostileText, false},
+		{"never touches the bytes of a beat again", keepsBytes, false},
+		{"sees a killed server and its return", survivesKill, true},
+		{"takes no hanging server for an answer", noticesPause, false},
+		{"tells a wrong password", tellsWrongPassword, true},
+		{"tells a missing permission", tellsForbidden, false},
+		{"opens at once where nobody answers", opensIntoBlackHole, false},
+		{"leaves no goroutine behind", leavesNothing, true},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.run(t, h) })
+		t.Run(c.name, func(t *testing.T) {
+			if !c.alone {
+				t.Parallel() // each has a server of its own, and waits for it
+			}
+			c.run(t, h)
+		})
 	}
 }
 
@@ -300,7 +307,7 @@ func keepsBytes(t *testing.T, h Harness) {
 func survivesKill(t *testing.T, h Harness) {
 	quiet := CaptureStderr(t)
 	server, rec := serveAndOpen(t, h)
-	for round := range 3 {
+	for round := range 2 {
 		mark := rec.Mark()
 		server.Kill(t)
 		rec.Wait(t, 20*time.Second, "the link is told to be down", func() bool {

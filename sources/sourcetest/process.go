@@ -4,6 +4,7 @@ package sourcetest
 
 import (
 	"bytes"
+	"flag"
 	"net"
 	"os"
 	"os/exec"
@@ -35,15 +36,31 @@ func RealBinary(t testing.TB, name string) string {
 	return ""
 }
 
-// FreePort gives a loopback port that was free a moment ago.
+// FreePort gives a loopback port that was free a moment ago, and each of them
+// only once: a server that is away for a while finds its own again.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		_ = l.Close()
+		if _, again := givenPorts.LoadOrStore(port, true); !again {
+			return port
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+}
+
+var givenPorts sync.Map
+
+// AtOnce says how many parallel tests run at once if -parallel does not say so:
+// more than there are processors, where tests mostly wait. It is for a TestMain.
+func AtOnce(n int) {
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err)
+	}
 }
 
 // Process is a server that runs as a process of its own and is ended with the
