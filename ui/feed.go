@@ -86,6 +86,9 @@ type About struct {
 	Recorder Recorder
 	Sweeper  string // who settles: "this screen", "serve@host"; empty nobody
 	Operator string // as whom actions are audited; empty not known
+	// Hooks is the command that is run for an expired session, by whoever settles;
+	// empty: none that is known of.
+	Hooks []string
 	// Supervised are the sessions that run behind the feed and end with it.
 	Supervised []watchdog.ID
 }

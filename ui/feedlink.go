@@ -63,6 +63,7 @@ func (m *Model) attach(f Feed, about About) tea.Cmd {
 	m.trial = trialSeen{version: m.trial.version + 1}
 	m.asking = asker{seq: m.asking.seq}
 	m.errands = errands{}
+	m.marks, m.picked, m.orders, m.commands = marks{}, nil, orders{}, commandsSeen{}
 	m.table.reset()
 	m.query.reset()
 	m.layers = m.layers[:0]
@@ -107,6 +108,7 @@ func (m *Model) ask() tea.Cmd {
 	a := m.table.ask(m.asking.seq, m.bodyRows())
 	m.query.fill(&a)
 	m.fillEvents(&a)
+	m.fillPicked(&a)
 	m.asking.pending = &a
 	return m.deliverAsk()
 }

@@ -242,6 +242,9 @@ func (m *Model) linksLine() []segment {
 	if m.about.ReadOnly && m.about.Replay == nil { // nobody can act on a recording anyway
 		add(s.Dim, "READ-ONLY", 1, 90)
 	}
+	if text, means := m.fateSegment(); text != "" {
+		add(s.of(means), text, 2, 97)
+	}
 	if !m.have {
 		return out
 	}

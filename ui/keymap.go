@@ -17,6 +17,7 @@ const (
 	inSources
 	inHelp
 	inEvents
+	inCommands
 	inLogs
 	inDumps // the list of them
 	inDump  // one of them
@@ -30,7 +31,7 @@ const (
 
 	inLists = inSessions | inReplay
 	inPages = inWhy | inSources | inHelp
-	inLines = inEvents | inLogs | inDumps | inDump | inTrial
+	inLines = inEvents | inCommands | inLogs | inDumps | inDump | inTrial
 	inText  = inPages | inLines
 	inViews = inLists | inText | inFirstRun | inMenu
 	inInput = inPrompt | inPalette
@@ -38,7 +39,7 @@ const (
 
 var sceneNames = map[scene]string{
 	inSessions: "sessions", inReplay: "replay", inWhy: "why", inSources: "sources", inHelp: "help", inFirstRun: "first run",
-	inEvents: "events", inLogs: "logs", inDumps: "dumps", inDump: "a dump", inTrial: "a trial", inQuestion: "a question",
+	inEvents: "events", inCommands: "commands", inLogs: "logs", inDumps: "dumps", inDump: "a dump", inTrial: "a trial", inQuestion: "a question",
 	inMenu: "menu", inPrompt: "prompt", inPalette: "palette",
 }
 

@@ -55,6 +55,11 @@ type Model struct {
 	lastOpened uint64   // of logs and dumps: what was read for an older one is dropped
 	menu       menu
 	question   question
+	marks      marks
+	picked     []watchdog.Picked // as last told: the marked, or those that a question is about
+	orders     orders
+	commands   commandsSeen
+	shifted    time.Duration // when the cursor last went to another session by itself
 	prompt     *prompt
 	palette    *paletteList
 	search     string // in help
@@ -98,7 +103,7 @@ func New(o Options) *Model {
 	m := &Model{
 		opt: o, theme: o.Theme, styles: DefaultStyles(firstTheme(o)), glyphs: DefaultGlyphs(o.ASCII),
 		keys: o.KeyMap, actions: allActions(), views: allViews(), columns: defaultColumns(),
-		paint: &painter{}, interrupted: -time.Hour,
+		paint: &painter{}, interrupted: -time.Hour, shifted: -time.Hour,
 	}
 	m.bound = newBindings(m.actions, m.keys)
 	m.table.reset()

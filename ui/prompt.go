@@ -12,6 +12,7 @@ type prompt struct {
 	hint  string // while nothing is wrong
 	err   string // what is wrong with what stands there
 	in    input
+	hand  *byHand // only what is typed by hand is taken; nil: a paste too
 	// changed is told of every edit; take of enter, and reports whether the
 	// prompt may close; dropped of esc.
 	changed func(*Model, string) tea.Cmd

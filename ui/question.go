@@ -10,14 +10,19 @@ import (
 // one: what was typed ahead answers nothing.
 const questionQuiet = 300 * time.Millisecond
 
-// question is asked before something that cannot be undone. Only y does it.
+// question is asked before something that cannot be undone. Only y does it, or
+// the words that it wants to be typed.
 type question struct {
 	title   string
 	facts   []fact
+	last    string // a line of its own below them
 	yes, no string // what y does, and n, enter and esc
 	lastKey time.Duration
 	early   bool // the last key came too soon
 	do      func(*Model) tea.Cmd
+
+	words string  // to be typed before it is done; empty: y is enough
+	act   *acting // the action that it is about; nil none
 }
 
 const questionLabels = 8
@@ -41,36 +46,131 @@ func (m *Model) deaf() bool {
 	return m.question.early
 }
 
+// answerYes does it, or wants the words typed first.
 func (m *Model) answerYes() tea.Cmd {
+	q := m.question
+	if why := q.refusal(m); why != "" {
+		return tea.Batch(m.closeQuestion(), m.refuse(why))
+	}
+	if q.words != "" {
+		return m.openTyped()
+	}
+	return m.carryOut()
+}
+
+func (m *Model) carryOut() tea.Cmd {
 	do := m.question.do
-	m.closeView()
-	m.question = question{}
-	return do(m)
+	closed := m.closeQuestion()
+	return tea.Batch(closed, do(m))
 }
 
 func (m *Model) answerNo() tea.Cmd {
 	no := m.question.no
-	m.closeView()
-	m.question = question{}
-	return m.say(no)
+	if act := m.question.act; act != nil {
+		no = "nothing was asked for: " + act.what() + " was not confirmed"
+	}
+	closed := m.closeQuestion()
+	m.say(no)
+	return closed
 }
 
+// closeQuestion takes the question away.
+func (m *Model) closeQuestion() tea.Cmd {
+	m.closeView()
+	about := m.question.act != nil
+	m.question = question{}
+	if about {
+		return m.ask() // the last ask was about its sessions
+	}
+	return nil
+}
+
+// refusal says why a question can be answered with no alone; empty: it is open.
+func (q *question) refusal(m *Model) string {
+	if q.act == nil {
+		return ""
+	}
+	return q.act.refusal(m)
+}
+
+// drawQuestion writes the question with what must be known to answer it. What is
+// short of room loses lines, never the first and the last one.
 func (m *Model) drawQuestion(p *painter) {
 	q := &m.question
+	facts, last := q.facts, q.last
+	if q.act != nil {
+		facts, last = m.actingFacts(q.act), q.act.lastLine(p.width)
+	}
 	p.text(m.styles.Act, " "+q.title)
 	p.line()
-	for i := range q.facts {
-		m.drawFact(p, &q.facts[i], questionLabels, 3)
+	room := p.height - p.lines
+	if last != "" {
+		room -= min(wrapCount(last, p.width-2), 2)
 	}
+	for i, lines := range shareLines(facts, p.width-questionLabels-2, room) {
+		if lines > 0 {
+			m.drawFact(p, &facts[i], questionLabels, lines)
+		}
+	}
+	if last != "" {
+		p.pad(1)
+		p.wrapped(Style{}, last, 1, 2)
+		p.line()
+	}
+}
+
+// mostFactLines is how many lines of a question one fact takes at most.
+const mostFactLines = 3
+
+// shareLines gives each fact its lines. The longest lose some first; then those
+// at the end have none.
+func shareLines(facts []fact, width, room int) []int {
+	lines := make([]int, len(facts))
+	total := 0
+	for i := range facts {
+		lines[i] = min(wrapCount(facts[i].text, width), mostFactLines)
+		total += lines[i]
+	}
+	for total > room {
+		longest := len(lines) - 1
+		for i, n := range lines {
+			if n > lines[longest] {
+				longest = i
+			}
+		}
+		if longest < 0 {
+			return lines
+		}
+		if lines[longest] <= 1 { // all of them have one: the last one goes
+			for longest = len(lines) - 1; longest > 0 && lines[longest] == 0; longest-- {
+			}
+			if lines[longest] == 0 {
+				return lines
+			}
+		}
+		lines[longest]--
+		total--
+	}
+	return lines
 }
 
 // drawAnswers says in the footer what each key does; it never gives way to a
 // note.
 func (m *Model) drawAnswers(p *painter) {
 	q := &m.question
-	all := []segment{{m.styles.Title, m.keys.firstKey("yes"), 0, 9}, {Style{}, q.yes, 1, 8}, {m.styles.Title, "n", 3, 9}, {m.styles.Title, ", enter, esc", 0, 5}, {Style{}, q.no, 1, 7}, {Style{}, " (default)", 0, 4}}
+	var all []segment
+	if q.refusal(m) == "" {
+		all = append(all, segment{m.styles.Title, m.keys.firstKey("yes"), 0, 9}, segment{Style{}, q.yes, 1, 8})
+		if q.act != nil && q.act.canKill(m) {
+			all = append(all, segment{m.styles.Title, m.keys.firstKey("kill"), 3, 6}, segment{Style{}, "kill instead", 1, 6})
+		}
+		if q.act != nil {
+			all = append(all, segment{m.styles.Title, m.keys.firstKey("reason"), 3, 3}, segment{Style{}, "reason", 1, 3})
+		}
+	}
+	all = append(all, segment{m.styles.Title, "n", 3, 9}, segment{m.styles.Title, ", enter, esc", 0, 5}, segment{Style{}, q.no, 1, 7}, segment{Style{}, " (default)", 0, 4})
 	if q.early {
-		all = append(all, segment{m.styles.Wait, "[wait: settling keys]", 3, 6})
+		all = append(all, segment{m.styles.Wait, "[wait: settling keys]", 3, 7})
 	}
 	p.pad(1)
 	p.segments(all, p.width-1)

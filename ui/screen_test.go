@@ -88,6 +88,7 @@ type screen struct {
 	feed *fakeFeed
 	now  time.Duration
 	quit bool
+	can  func(watchdog.ID) watchdog.Can // of those that are picked; nil: nothing is possible
 	said []tea.Msg // messages that only Bubble Tea understands
 }
 
@@ -134,6 +135,7 @@ func (s *screen) supervise(f Children, w watchdog.Window) {
 func (s *screen) answer(all watchdog.Window) watchdog.Window {
 	a := s.feed.last()
 	w := all
+	w.Picked = s.pick(&all, &a)
 	if a.Match != nil || a.OnlyAttention {
 		all.Rows = slices.DeleteFunc(slices.Clone(all.Rows), func(r watchdog.Row) bool {
 			return a.Match != nil && !a.Match(candidate(&r)) || a.OnlyAttention && r.Attention == watchdog.AttentionNone
@@ -153,6 +155,35 @@ func (s *screen) answer(all watchdog.Window) watchdog.Window {
 	w.Offset = from
 	w.Rows = append([]watchdog.Row(nil), all.Rows[from:min(from+a.Height, len(all.Rows))]...)
 	return w
+}
+
+// pick tells of those that were named, as a lens would.
+func (s *screen) pick(all *watchdog.Window, a *watchdog.Ask) []watchdog.Picked {
+	var out []watchdog.Picked
+	for _, id := range a.Picked {
+		i := slices.IndexFunc(all.Rows, func(r watchdog.Row) bool { return r.ID == id })
+		if i < 0 {
+			continue
+		}
+		r := &all.Rows[i]
+		p := watchdog.Picked{ID: id, Generation: r.Generation, Verdict: r.Verdict, Can: canNothing("nobody listens to its commands"),
+			Shown: (a.Match == nil || a.Match(candidate(r))) && (!a.OnlyAttention || r.Attention != watchdog.AttentionNone)}
+		if s.can != nil {
+			p.Can = s.can(id)
+		}
+		if d := all.Focus; d != nil && d.ID == id {
+			p.BootID, p.FirstSeen = d.BootID, all.Now.Mono-d.Watched
+			if s.can == nil {
+				p.Can = d.Can
+			}
+			if d.Process != nil {
+				p.Processes = d.Process.Processes
+				p.DumpPauses = d.Process.Outlook != nil && d.Process.Outlook.DumpPauses
+			}
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 func candidate(r *watchdog.Row) *watchdog.Candidate {

@@ -45,6 +45,9 @@ func (m *Model) sidePane(width, lines int) [][]byte {
 
 func (m *Model) sideFacts(d *watchdog.Detail, full bool) []fact {
 	out := []fact{m.whyFact(d, full)}
+	if f, ok := m.actFact(d.ID); ok {
+		out = append(out, f)
+	}
 	if r := d.Evidence.Rule; full && r != "" {
 		out = append(out, fact{label: "rule", text: r})
 	}

@@ -93,6 +93,9 @@ func (m *Model) shortFacts(d *watchdog.Detail, full bool) []fact {
 		}
 		state = f
 	}
+	if f, ok := m.actFact(d.ID); ok {
+		return []fact{m.whyFact(d, full), f, m.canFact(d, full)}
+	}
 	return []fact{m.whyFact(d, full), state, m.canFact(d, full)}
 }
 
@@ -100,6 +103,9 @@ func (m *Model) shortFacts(d *watchdog.Detail, full bool) []fact {
 // or is supervised: the strip shows as many as it has room for.
 func (m *Model) longFacts(d *watchdog.Detail, full bool) []fact {
 	out := []fact{m.whyFact(d, full)}
+	if f, ok := m.actFact(d.ID); ok {
+		out = append(out, f)
+	}
 	if f, ok := m.endFact(d); ok && full {
 		out = append(out, f)
 	}

@@ -67,7 +67,7 @@ func (m *Model) drawRow(p *painter, l layout, r *watchdog.Row, name string) {
 	} else {
 		p.pad(1)
 	}
-	m.drawVerdict(p, glyph, m.styles.of(means), r.Verdict)
+	m.drawVerdict(p, glyph, m.markOf(r.ID), m.styles.of(means), r.Verdict)
 	for i := range l.cols {
 		c := &l.cols[i]
 		p.pad(p.x + 1)
@@ -84,13 +84,13 @@ func (m *Model) drawRow(p *painter, l layout, r *watchdog.Row, name string) {
 	p.end()
 }
 
-// drawVerdict writes glyph and word in one style.
-func (m *Model) drawVerdict(p *painter, glyph string, st Style, v watchdog.Verdict) {
+// drawVerdict writes glyph, mark and word in one style.
+func (m *Model) drawVerdict(p *painter, glyph, mark string, st Style, v watchdog.Verdict) {
 	if p.edge-p.x < 2 || p.full() {
 		return
 	}
 	p.put(st, glyph)
-	p.put(Style{}, " ")
+	p.put(Style{}, mark)
 	p.x += 2
 	p.cell(Style{}, v.String(), verdictWidth)
 	p.close(st)

@@ -55,6 +55,8 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		return m.recorded(&msg)
 	case textSaved:
 		return m.saved(&msg)
+	case actionTaken:
+		return m.taken(&msg)
 	case releaseAnswered:
 		return m.released(&msg)
 	case editorReady:
@@ -139,12 +141,17 @@ func (m *Model) arrived(msg *windowArrived) tea.Cmd {
 	}
 	m.window, m.have = msg.window, true
 	m.takeEvents(&m.window)
+	m.takePicked(&m.window)
+	m.takeActions(&m.window)
 	if m.note.text != "" && m.opt.Now()-m.note.at > noteLinger {
 		m.note = note{}
 	}
-	before := m.table.cursor
+	before, sought := m.table.cursor, m.table.seek >= 0
 	if gone := m.table.take(&m.window, m.bodyRows(), m.opt.Now()); gone != "" {
 		m.say(string(gone) + " is gone from this list")
+	}
+	if m.table.cursor != before && before != "" && !sought {
+		m.shifted = m.opt.Now()
 	}
 	cmds := []tea.Cmd{m.waitWindow(), m.retitle()}
 	if m.table.pending != 0 && m.window.AskSeq >= m.table.cursorSeq {
@@ -202,7 +209,7 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 // press does what a key is bound to where the screen is now.
 func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 	name, in := keyName(k), m.scene()
-	if name != "ctrl+c" && m.deaf() {
+	if name != "ctrl+c" && (m.deaf() || m.typedKey(name)) {
 		return nil
 	}
 	m.note = note{}
@@ -235,6 +242,10 @@ func (m *Model) paste(text string) tea.Cmd {
 	if m.scene()&inInput == 0 {
 		return m.refuse("a paste of " + count(len([]rune(text))) + " characters was ignored: nothing here takes text")
 	}
+	if m.prompt != nil && m.prompt.hand != nil && m.palette == nil {
+		m.prompt.err = "a paste confirms nothing: type it by hand"
+		return nil
+	}
 	return m.typed(text)
 }
 
@@ -253,10 +264,14 @@ func (m *Model) undoLayer() tea.Cmd {
 		m.opening.cancel()
 		m.opening = opening{}
 		return m.say("opening was given up")
+	case m.dismissFates():
+		return nil
 	case m.table.frozen:
 		return m.toggleFreeze()
 	case m.query.text != "":
 		return m.setFilter("")
+	case len(m.marks.ids) > 0:
+		return m.clearMarks()
 	case m.query.only:
 		return m.setOnlyAttention(false)
 	}
@@ -293,7 +308,7 @@ func (m *Model) moveBy(n int) tea.Cmd {
 		m.first.sel = min(max(m.first.sel+n, 0), len(m.choices())-1)
 	case inWhy, inHelp, inSources:
 		m.text.move(n, m.bodyLines())
-	case inEvents, inLogs, inDumps, inDump, inTrial:
+	case inEvents, inCommands, inLogs, inDumps, inDump, inTrial:
 		return m.moveLine(n)
 	default:
 		m.table.move(n, m.bodyRows(), m.opt.Now())
@@ -420,22 +435,4 @@ func needsSession(m *Model) string {
 		return "there is no session under the cursor"
 	}
 	return ""
-}
-
-// offAgent says why an agent cannot be touched now.
-func offAgent(what string, op watchdog.Op) func(*Model) string {
-	return func(m *Model) string {
-		switch {
-		case m.about.Replay != nil:
-			return what + ": off, this is a recording"
-		case m.about.ReadOnly:
-			return what + ": off, " + m.contextName() + " is READ-ONLY"
-		case m.table.cursor == "":
-			return what + ": there is no session under the cursor"
-		}
-		if d := m.window.Focus; d != nil && d.ID == m.table.cursor && d.Can.Not(op) != "" {
-			return what + " " + string(d.ID) + ": " + d.Can.Not(op)
-		}
-		return what + " from the screen is not built yet"
-	}
 }

@@ -164,6 +164,9 @@ func (m *Model) banners() []banner {
 	if m.table.frozen {
 		out = append(out, banner{m.styles.Badge, " FROZEN since " + wall(m.table.frozenAt, m.window.Now.Wall) + ", the header goes on; " + m.keys.firstKey("freeze") + " goes on too "})
 	}
+	if text := m.marksBanner(); text != "" {
+		out = append(out, banner{m.styles.Wait, text})
+	}
 	if text := m.query.banner(&m.window, m.keys); text != "" {
 		out = append(out, banner{m.styles.Wait, text})
 	}
