@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -20,13 +21,13 @@ type Deck struct {
 	known known
 	file  *Recorder // nil: not recording
 	path  string
-	since watchdog.Instant
+	since time.Duration // Mono
 }
 
 // Tape says what a deck records to a file now.
 type Tape struct {
 	Path  string
-	Since watchdog.Instant
+	For   time.Duration // recorded so far
 	Stats Stats
 }
 
@@ -92,7 +93,7 @@ func (d *Deck) Record(path string) error {
 	for _, ev := range d.known.events() {
 		r.Event(ev)
 	}
-	d.file, d.path, d.since = r, path, d.last
+	d.file, d.path, d.since = r, path, d.last.Mono
 	return nil
 }
 
@@ -103,13 +104,13 @@ func (d *Deck) Tape() (t Tape, ok bool) {
 	if d.file == nil {
 		return Tape{}, false
 	}
-	return Tape{Path: d.path, Since: d.since, Stats: d.file.Stats()}, true
+	return Tape{Path: d.path, For: d.last.Mono - d.since, Stats: d.file.Stats()}, true
 }
 
 // Stop completes the file. Its error says what is missing in it.
 func (d *Deck) Stop() (Tape, error) {
 	d.mu.Lock()
-	file, t := d.file, Tape{Path: d.path, Since: d.since}
+	file, t := d.file, Tape{Path: d.path, For: d.last.Mono - d.since}
 	d.file, d.path = nil, ""
 	d.mu.Unlock()
 	if file == nil {

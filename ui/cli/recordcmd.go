@@ -108,13 +108,22 @@ func awaitEnd(ctx context.Context, watching *started, recorder *recording.Record
 func (a *app) replayCommand() *cobra.Command {
 	var f flags
 	var speed float64
+	var trial string
 	c := &cobra.Command{
 		Use:   "replay [FILE]",
 		Short: "Show a recording on the screen; without FILE a bundled night",
 		Long: `Play a recording on the same screen, with the keys of help (?) to pause, step
 and change the speed. Without a terminal its end is listed, as ls does. Without
 FILE it is a bundled night of forty minutes, at twenty times its speed: a stall,
-a loss, a dispute, a wait for a person, a mass silence.`,
+a loss, a dispute, a wait for a person, a mass silence.
+
+--trial shows no screen: it judges the recording by the policy that it was made
+under and once more with other thresholds, and prints what that would have
+raised and which of it recovered by itself. A threshold behind a pattern of ids
+comes before what those sessions declare.`,
+		Example: `  sessionwatch replay night.jsonl.gz --speed 60
+  sessionwatch replay --trial "stall_timeout=10m quiet=stalled"
+  sessionwatch replay night.jsonl.gz --trial "batch-*:stall_timeout=20m" --json`,
 		Args:    cobra.MaximumNArgs(1),
 		GroupID: groupWatch,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -127,6 +136,9 @@ a loss, a dispute, a wait for a person, a mass silence.`,
 			path := strings.Join(args, "")
 			if math.IsNaN(speed) || speed < recording.MinSpeed || speed > recording.MaxSpeed {
 				return &usageError{fmt.Errorf("--speed %v is not within %v to %v", speed, recording.MinSpeed, recording.MaxSpeed)}
+			}
+			if c.Flags().Changed("trial") {
+				return a.tryRecording(path, trial, f.json)
 			}
 			if a.plain(f.json) {
 				w, err := a.recorded(path, everything())
@@ -145,6 +157,7 @@ a loss, a dispute, a wait for a person, a mass silence.`,
 	a.addGuard(c)
 	f.addTheme(c)
 	f.addJSON(c)
+	c.Flags().StringVar(&trial, "trial", "", "print what other thresholds would have raised, such as \"stall_timeout=10m\"")
 	c.Flags().Float64Var(&speed, "speed", 0, "recorded seconds that pass in a real one (default 1, of the bundled night 20)")
 	return c
 }

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sessionwatch/sessionwatch/sources/recording"
+	"github.com/sessionwatch/sessionwatch/ui"
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// taping keeps what comes into the engine behind a screen: for trials, and in a
+// file if somebody wants that.
+type taping struct{ *recording.Deck }
+
+// Record begins to record to a new file.
+func (t taping) Record(_ context.Context, path string) error { return t.Deck.Record(path) }
+
+// Stop completes the file and says what is in it.
+func (t taping) Stop(context.Context) (string, error) {
+	tape, err := t.Deck.Stop()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("recorded %s and %s to %s, %d bytes", count(int(tape.Stats.Beats), "beat"), count(int(tape.Stats.Events), "event"),
+		tape.Path, tape.Stats.Bytes), nil
+}
+
+// Tape says what is recorded now.
+func (t taping) Tape() (ui.Tape, bool) {
+	tape, ok := t.Deck.Tape()
+	if !ok {
+		return ui.Tape{}, false
+	}
+	return ui.Tape{Path: tape.Path, For: tape.For, Bytes: tape.Stats.Bytes, Err: tape.Stats.Err}, true
+}
+
+// Reach is as far as memory goes back.
+func (t taping) Reach(context.Context) (ui.TrialReach, error) {
+	from, to := t.Memory().Reach()
+	text := fmt.Sprintf("what came in from %s, %s", time.Unix(0, from.Wall).UTC().Format("15:04:05Z"), age(to.Mono-from.Mono))
+	if t.Memory().Overrun() {
+		text += "; more comes now than is kept"
+	}
+	return ui.TrialReach{Policy: t.Policy(), Text: text}, nil
+}
+
+// Try judges what is kept by another policy.
+func (t taping) Try(ctx context.Context, would watchdog.Policy) (watchdog.TrialResult, error) {
+	r, err := t.Memory().Reader(ctx)
+	if err != nil {
+		return watchdog.TrialResult{}, err
+	}
+	result, _, err := judge(ctx, r, t.Policy(), would)
+	return result, err
+}
+
+// saveNew writes a file that must not exist yet, for its owner alone.
+func saveNew(path string, data []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s exists already; give another name", path)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot create the file: %w", err)
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Close())
+}
