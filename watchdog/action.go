@@ -466,3 +466,18 @@ func (t *Tracker) fleetIdentity() string {
 	defer t.mu.RUnlock()
 	return t.settles.ledger.Authority.Identity
 }
+
+// claimNow is the claim of a session's present execution.
+func (t *Tracker) claimNow(id ID) (Claim, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	n, known := t.store.find([]byte(id))
+	if !known {
+		return Claim{}, false
+	}
+	bk := t.books.of([]byte(id))
+	if bk == nil {
+		bk = &book{}
+	}
+	return t.claimOf(t.store.at(n), id, bk), true
+}

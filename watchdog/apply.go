@@ -328,6 +328,10 @@ func (t *Tracker) optional(r *record, b *Beat) (recheck bool) {
 	if b.StallTimeout > 0 && b.StallTimeout != sd.stallTimeout {
 		sd.stallTimeout, recheck = b.StallTimeout, true
 	}
+	if b.TakesSaid && (!sd.takesSaid || sd.takes != b.Takes) {
+		sd.takes, sd.takesSaid = b.Takes, true
+		t.changes++
+	}
 	if b.LoopLag != sd.loopLag {
 		recheck = recheck || max(b.LoopLag, sd.loopLag) > t.policy.LoopLagLimit
 		sd.loopLag = b.LoopLag
@@ -337,7 +341,7 @@ func (t *Tracker) optional(r *record, b *Beat) (recheck bool) {
 
 func (b *Beat) hasOptional() bool {
 	return len(b.BootID) > 0 || len(b.Host) > 0 || len(b.Agent) > 0 || len(b.Message) > 0 || b.Seq >= 0 || b.PID > 0 ||
-		b.Interval > 0 || b.StallTimeout > 0 || b.LoopLag >= 0 || b.WaitingFor != WaitNone
+		b.Interval > 0 || b.StallTimeout > 0 || b.LoopLag >= 0 || b.WaitingFor != WaitNone || b.TakesSaid
 }
 
 // waits follows a declared wait. Its end counts as activity: nobody works

@@ -46,7 +46,9 @@ type Beat struct {
 	Host         []byte
 	Message      []byte
 
-	Dropped uint8 // optional fields that were wrong and were dropped
+	Dropped   uint8 // optional fields that were wrong and were dropped
+	Takes     OpSet // commands that its publisher takes, if TakesSaid
+	TakesSaid bool
 
 	Raw []byte // the message as it came; nil: not from a message
 }

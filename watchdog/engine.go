@@ -354,3 +354,11 @@ func (t *Tracker) addCoalesced(n uint64) {
 	defer t.mu.Unlock()
 	t.coalesced += n
 }
+
+// FleetIdentity names the fleet that is watched, by its authority; empty: it is
+// not known yet.
+func (e *Engine) FleetIdentity() string { return e.tracker.fleetIdentity() }
+
+// ClaimOf gives what the ledger is to be told of a session's present execution to
+// number it. Its Generation is 0 if it has no number yet.
+func (e *Engine) ClaimOf(id ID) (Claim, bool) { return e.tracker.claimNow(id) }

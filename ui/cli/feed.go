@@ -41,9 +41,12 @@ func (f *engineFeed) Children() ui.Children {
 	return f.children
 }
 
-// Do refuses.
-func (f *engineFeed) Do(context.Context, watchdog.Command) (watchdog.Action, error) {
-	return watchdog.Action{}, errors.New("not offered here yet")
+// Do asks for an action.
+func (f *engineFeed) Do(ctx context.Context, c watchdog.Command) (watchdog.Action, error) {
+	if f.about.ReadOnly || f.watching.acting == nil {
+		return watchdog.Action{}, watchdog.ErrReadOnly
+	}
+	return f.watching.acting.do(ctx, c)
 }
 
 // Release lets what is held be settled, if somebody settles here.

@@ -177,6 +177,9 @@ func (h *host) observe(settings *config.Config, demo bool) (*started, error) {
 			return nil, misconfigured(err)
 		}
 	}
+	if !settings.ReadOnly {
+		o.acting = newActing(settings, actingOptions{role: "screen", clock: o.clock, log: h.log, spawn: h.spawn})
+	}
 	return newObserver(settings, o).start()
 }
 

@@ -31,6 +31,7 @@ type observer struct {
 	foreign  func(*watchdog.Beat) // told every beat that a bus brings; nil: nobody is
 	spawn    func(func())         // starts a goroutine
 	guard    *selfGuard           // watches over the engine; nil: nothing does
+	acting   *acting              // carries out what people ask for; nil: nothing can be acted on
 
 	running sync.WaitGroup // the sources' Run
 
@@ -52,6 +53,8 @@ type observerOptions struct {
 	spawn func(func())
 	// guard watches over the engine; nil: nothing does.
 	guard *selfGuard
+	// acting carries out what people ask for; nil: nothing can be acted on.
+	acting *acting
 }
 
 // newObserver makes an observer; it connects to nothing before Run.
@@ -60,10 +63,21 @@ func newObserver(settings *config.Config, o observerOptions) *observer {
 		o.spawn = func(f func()) { go f() }
 	}
 	engine := watchdog.EngineConfig{Policy: settings.Policy, Clock: o.clock, Tap: o.tap}
+	var carriers []func([]watchdog.Effect)
 	if o.settling != nil && o.sweeps {
-		engine.Sweeper, engine.Effects = o.settling.o.Writer, o.settling.effects
+		engine.Sweeper = o.settling.o.Writer
+		carriers = append(carriers, o.settling.effects)
 	}
-	return &observer{
+	if o.acting != nil {
+		engine.Acts = o.acting.acts()
+		carriers = append(carriers, o.acting.operator.Effects)
+	}
+	engine.Effects = func(effects []watchdog.Effect) {
+		for _, carry := range carriers {
+			carry(effects)
+		}
+	}
+	out := &observer{
 		spawn:    o.spawn,
 		guard:    o.guard,
 		engine:   watchdog.NewEngine(engine),
@@ -72,7 +86,12 @@ func newObserver(settings *config.Config, o observerOptions) *observer {
 		settings: settings,
 		log:      o.log,
 		ping:     o.ping && !settings.ReadOnly,
+		acting:   o.acting,
 	}
+	if o.acting != nil {
+		o.acting.watch(out.engine)
+	}
+	return out
 }
 
 // open starts the configured sources. None of them waits for a server. After an
@@ -199,6 +218,13 @@ func (o *observer) start() (*started, error) {
 		o.spawn(func() {
 			defer o.running.Done()
 			o.settling.run(ctx, o.engine)
+		})
+	}
+	if o.acting != nil {
+		o.running.Add(1)
+		o.spawn(func() {
+			defer o.running.Done()
+			o.acting.run(ctx)
 		})
 	}
 	o.spawn(func() {

@@ -21,6 +21,7 @@ type app struct {
 const (
 	groupWatch = "watch"
 	groupAsk   = "ask"
+	groupAct   = "act"
 	groupTry   = "try"
 	groupSetup = "setup"
 )
@@ -92,6 +93,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupWatch, Title: "Watch:"},
 		&cobra.Group{ID: groupAsk, Title: "Ask once, for people, scripts and CI:"},
+		&cobra.Group{ID: groupAct, Title: "Act on a session:"},
 		&cobra.Group{ID: groupTry, Title: "Try things out:"},
 		&cobra.Group{ID: groupSetup, Title: "Set up:"},
 	)
@@ -104,6 +106,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.busCommand(), a.beatCommand(),
 		a.doctorCommand(), a.configCommand(), a.versionCommand(),
 	)
+	root.AddCommand(a.actionCommands()...)
 	wrapArgs(root)
 	return root
 }

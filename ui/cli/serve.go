@@ -58,7 +58,7 @@ func (s *serving) run(ctx context.Context, ready func(text string)) error {
 		return err
 	}
 	view := serveview.NewServer(serveview.Options{
-		Engine: s.watching.engine, Logger: s.log, Children: servedChildren{s.read()}, Late: s.file.Quarantine().List, Audit: s.audit.Write, Registry: s.registryView(),
+		Engine: s.watching.engine, Logger: s.log, Children: servedChildren{s.read()}, Late: s.file.Quarantine().List, Audit: s.audit.Write, Registry: s.registryView(), Do: s.act(),
 		About: serveview.About{Name: nameOf(s.settings), Sweeper: s.writer, ReadOnly: s.settings.ReadOnly, Version: readBuild().Version, PID: os.Getpid()},
 	})
 	places, err := s.listen(ctx, token, view)
@@ -92,6 +92,14 @@ func (s *serving) run(ctx context.Context, ready func(text string)) error {
 	cancel()
 	s.running.Wait()
 	return err
+}
+
+// act is how this serve takes actions; nil: it is read-only.
+func (s *serving) act() func(context.Context, watchdog.Command) (watchdog.Action, error) {
+	if s.settings.ReadOnly {
+		return nil
+	}
+	return s.acting.do
 }
 
 // offered is one place where the view or the registry is offered.

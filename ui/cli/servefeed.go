@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -32,9 +34,16 @@ type serveFeed struct {
 // About says what is watched.
 func (f *serveFeed) About() ui.About { return f.about }
 
-// Do refuses.
-func (f *serveFeed) Do(context.Context, watchdog.Command) (watchdog.Action, error) {
-	return watchdog.Action{}, errors.New("not offered here yet")
+// Do asks the serve for an action.
+func (f *serveFeed) Do(ctx context.Context, c watchdog.Command) (watchdog.Action, error) {
+	if f.about.ReadOnly {
+		return watchdog.Action{}, watchdog.ErrReadOnly
+	}
+	if c.ID == "" {
+		c.ID = rand.Text() // so that asking again is safe
+	}
+	c.IssuedBy = cmp.Or(c.IssuedBy, operatorName())
+	return f.client.Do(ctx, c)
 }
 
 // Release lets the serve settle what it holds.

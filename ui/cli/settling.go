@@ -89,6 +89,12 @@ const (
 	readMarks = 3 * time.Second
 )
 
+// settledEngine is what a settling tells, and asks.
+type settledEngine interface {
+	Post(ev watchdog.Event)
+	StillDue(s watchdog.Settle) bool
+}
+
 // newSettling opens the stores that are configured; it waits for none.
 func newSettling(settings *config.Config, o settlingOptions) (*settling, error) {
 	seal, err := sealOf(settings)
@@ -179,7 +185,7 @@ func (s *settling) retry() {
 }
 
 // run keeps the stores connected until ctx ends.
-func (s *settling) run(ctx context.Context, engine *watchdog.Engine) {
+func (s *settling) run(ctx context.Context, engine settledEngine) {
 	s.post, s.due = engine.Post, engine.StillDue
 	for _, st := range s.stores() {
 		if st.run != nil {

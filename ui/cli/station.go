@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/config"
@@ -28,7 +29,10 @@ type station struct {
 	settling *settling
 	watching *started
 	children *supervising // nil: nothing is supervised
+	acting   *acting
 	leave    context.CancelFunc
+
+	receiving sync.WaitGroup // of commands
 }
 
 // The roles of a station, as records name their writers.
@@ -47,6 +51,7 @@ type stationOptions struct {
 	log      *slog.Logger
 	spawn    func(func())
 	guard    *selfGuard // watches over the engine; nil: nothing does
+	released func(context.Context, watchdog.Record) string
 
 	heartbeatURL   string
 	heartbeatToken func(watchdog.ID, watchdog.Generation) string
@@ -89,7 +94,10 @@ func openStation(settings *config.Config, o stationOptions) (s *station, err err
 	if err != nil {
 		return s, misconfigured(err)
 	}
-	observer := newObserver(settings, observerOptions{clock: s.clock, log: o.log, ping: true, settling: s.settling, sweeps: o.sweeps, spawn: o.spawn, guard: o.guard})
+	s.acting = newActing(settings, actingOptions{role: o.role, settling: s.settling, children: func() *supervising { return s.children }, audit: s.audit,
+		released: o.released, clock: s.clock, log: o.log, spawn: o.spawn})
+	observer := newObserver(settings, observerOptions{clock: s.clock, log: o.log, ping: true, settling: s.settling, sweeps: o.sweeps, spawn: o.spawn,
+		guard: o.guard, acting: s.acting})
 	if len(o.sessions) > 0 {
 		s.children, err = openSupervising(settings, supervisingOptions{sessions: o.sessions, dir: s.dir, state: o.state, writer: s.writer,
 			ends: patientEnds{s.settling}, byHand: o.role == roleRun, clock: s.clock, log: o.log, engine: observer.engine,
@@ -110,11 +118,24 @@ func (s *station) supervise(spawn func(func())) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.leave = cancel
+	s.receive(ctx, spawn)
 	spawn(func() {
 		if err := s.children.run(ctx); err != nil {
 			s.log.Error("the supervisor ended", "error", err)
 		}
 	})
+}
+
+// receive obeys what comes over the buses for the sessions that are supervised
+// here. Results are told even after the last of them has ended.
+func (s *station) receive(ctx context.Context, spawn func(func())) {
+	for _, b := range s.acting.ways {
+		s.receiving.Add(1)
+		spawn(func() {
+			defer s.receiving.Done()
+			s.children.receive(ctx, b)
+		})
+	}
 }
 
 // close ends the children, waits until nothing of them is left and their ends
@@ -126,6 +147,7 @@ func (s *station) close() {
 	s.leave()
 	if s.children != nil && s.watching != nil {
 		<-s.children.over
+		s.receiving.Wait()
 	}
 	if s.watching != nil {
 		_ = s.watching.stop() // what ended it was told

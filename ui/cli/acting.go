@@ -1,0 +1,331 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/wire"
+	"github.com/sessionwatch/sessionwatch/sources/filestore"
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// actingOptions say how far a process acts on sessions, and with what.
+type actingOptions struct {
+	role string // in results and records: "serve", "attach"
+	// settling writes ends; nil: one is opened when the first is to be written.
+	settling *settling
+	children func() *supervising // nil: nothing is supervised here
+	// audit is the open audit file; nil: it is opened when the first entry is to
+	// be written.
+	audit    *filestore.Audit
+	released func(context.Context, watchdog.Record) string
+
+	clock watchdog.Clock
+	log   *slog.Logger
+	spawn func(func())
+}
+
+// acting carries out what people ask for from this process. Beside a screen that
+// only looks nothing is opened, and nothing created on a bus, before the first
+// action.
+type acting struct {
+	o        actingOptions
+	settings *config.Config
+	by       string
+	operator *watchdog.Operator
+	engine   *watchdog.Engine // once it runs
+	ways     []*commandBus
+	own      *ownSettling
+
+	mu    sync.Mutex
+	audit *filestore.Audit
+	ours  bool // we opened audit
+}
+
+// newActing makes an acting; nothing is opened before the first action.
+func newActing(settings *config.Config, o actingOptions) *acting {
+	a := &acting{o: o, settings: settings, by: writerName(o.role), audit: o.audit}
+	if o.children == nil {
+		a.o.children = func() *supervising { return nil }
+	}
+	ways := []watchdog.CommandWay{here{a.o.children, a.by, o.clock}}
+	for _, b := range commandBuses(settings, a.by, a.fleet, o.clock, o.log, o.spawn) {
+		b.carries = a.seenOn
+		a.ways = append(a.ways, b)
+		ways = append(ways, b)
+	}
+	c := watchdog.OperatorConfig{Ways: ways, Evidence: a.evidence, Released: o.released, Name: a.by, Clock: o.clock,
+		Post: func(ev watchdog.Event) { a.engine.Post(ev) }, Audit: a.keep, Log: o.log}
+	if a.settles() {
+		if o.settling == nil {
+			a.own = newOwnSettling(settings, settlingOptions{Writer: a.by, clock: o.clock, log: o.log, spawn: o.spawn})
+			c.Settle, c.Number = a.own.Settle, a.numbered(a.own.Claim)
+		} else {
+			c.Settle, c.Number = o.settling.Settle, a.numbered(o.settling.Claim)
+		}
+	}
+	a.operator = watchdog.NewOperator(c)
+	return a
+}
+
+// acts says how far we can act.
+func (a *acting) acts() watchdog.Acts {
+	if a.settings.ReadOnly {
+		return watchdog.Acts{ReadOnly: true}
+	}
+	return watchdog.Acts{Able: true, Bus: len(a.ways) > 0, Settles: a.settles()}
+}
+
+// settles reports whether an end could be written from here.
+func (a *acting) settles() bool {
+	if a.settings.ReadOnly {
+		return false
+	}
+	return a.o.settling != nil && !a.o.settling.reads() || a.settings.NATS.Address != config.None || a.settings.Redis.Address != config.None
+}
+
+// run carries actions out until ctx ends.
+func (a *acting) run(ctx context.Context) {
+	defer a.close()
+	_ = a.operator.Run(ctx) // ends with ctx
+}
+
+func (a *acting) close() {
+	for _, b := range a.ways {
+		b.close()
+	}
+	if a.own != nil {
+		a.own.close()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ours && a.audit != nil {
+		_ = a.audit.Close() // every entry was written through
+		a.audit = nil
+	}
+}
+
+// watch tells the engine behind everything.
+func (a *acting) watch(engine *watchdog.Engine) {
+	a.engine = engine
+	if a.own != nil {
+		a.own.engine = engine
+	}
+}
+
+// do asks for an action. What leaves no trace is not done.
+func (a *acting) do(ctx context.Context, c watchdog.Command) (watchdog.Action, error) {
+	if a.settings.ReadOnly {
+		return watchdog.Action{}, watchdog.ErrReadOnly
+	}
+	if c.IssuedBy == "" {
+		c.IssuedBy = operatorName()
+	}
+	asked := actionEntry{Event: "action.asked", Timestamp: unixSeconds(time.Now()), Op: string(c.Op), SessionID: string(c.Session), Generation: int64(c.Generation),
+		Reason: c.Reason, IssuedBy: c.IssuedBy, Evidence: a.verdict(ctx, c.Session)}
+	if err := a.write(asked); err != nil {
+		return watchdog.Action{}, fmt.Errorf("nothing was done, since it cannot be written to the audit file: %w", err)
+	}
+	return a.engine.Do(ctx, c)
+}
+
+// actionEntry is a line of the audit file.
+type actionEntry struct {
+	Event      string  `json:"event"` // action.asked, action.fate
+	Timestamp  float64 `json:"timestamp"`
+	Command    string  `json:"command_id,omitempty"`
+	Op         string  `json:"op"`
+	SessionID  string  `json:"session_id"`
+	Generation int64   `json:"generation"` // 0 not known
+	Fate       string  `json:"fate,omitempty"`
+	Detail     string  `json:"detail,omitempty"`
+	Reason     string  `json:"reason"`
+	IssuedBy   string  `json:"issued_by"`
+	By         string  `json:"by,omitempty"`
+	Way        string  `json:"way,omitempty"`
+	Evidence   string  `json:"evidence,omitempty"` // the verdict when it was asked for, and why
+}
+
+// keep writes a change of a fate to the audit file.
+func (a *acting) keep(act watchdog.Action) {
+	err := a.write(actionEntry{Event: "action.fate", Timestamp: unixSeconds(time.Now()), Command: act.ID, Op: string(act.Op), SessionID: string(act.Session),
+		Generation: int64(act.Generation), Fate: act.Fate.String(), Detail: act.Detail, Reason: act.Reason, IssuedBy: act.IssuedBy, By: act.By, Way: act.Way})
+	if err != nil {
+		a.o.log.Error("the fate of an action is missing in the audit file", "session", act.Session, "fate", act.Fate.String(), "error", err)
+	}
+}
+
+func (a *acting) write(entry any) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.audit == nil {
+		dir, err := dataDir(a.settings)
+		if err != nil {
+			return err
+		}
+		if a.audit, err = filestore.OpenAudit(filepath.Join(dir, "audit.jsonl")); err != nil {
+			a.audit = nil
+			return err
+		}
+		a.ours = true
+	}
+	return a.audit.Write(entry)
+}
+
+// look asks for everything about one session.
+func (a *acting) look(ctx context.Context, id watchdog.ID) *watchdog.Detail {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	w, err := a.engine.Look(ctx, watchdog.Ask{Focus: id, KeepEnded: true})
+	if err != nil {
+		return nil
+	}
+	return w.Focus
+}
+
+// verdict is what is said of a session now, in words.
+func (a *acting) verdict(ctx context.Context, id watchdog.ID) string {
+	d := a.look(ctx, id)
+	if d == nil {
+		return ""
+	}
+	return d.Verdict.String() + ": " + d.Why
+}
+
+// evidence is what a record keeps of a session.
+func (a *acting) evidence(id watchdog.ID) []byte {
+	d := a.look(context.Background(), id)
+	if d == nil {
+		return nil
+	}
+	return wire.EncodeEvidence(watchdog.Settle{ID: d.ID, Generation: d.Generation, Verdict: d.Verdict, Evidence: d.Evidence})
+}
+
+// seenOn reports whether a bus brought beats of a session; one that no bus has
+// brought may be on any.
+func (a *acting) seenOn(src watchdog.Source, id watchdog.ID) bool {
+	d := a.look(context.Background(), id)
+	if d == nil {
+		return true
+	}
+	buses := d.Sources & (watchdog.SourceNATS.Set() | watchdog.SourceRedis.Set())
+	return buses == 0 || buses&src.Set() != 0
+}
+
+// fleet is the identity of the authority, as far as we know it.
+func (a *acting) fleet() string {
+	if a.engine == nil {
+		return ""
+	}
+	return a.engine.FleetIdentity()
+}
+
+// numbered asks the ledger for the number of the execution that a command means.
+func (a *acting) numbered(claim func(context.Context, watchdog.Claim) (watchdog.Generation, error)) func(context.Context, watchdog.Command) (watchdog.Generation, error) {
+	return func(ctx context.Context, c watchdog.Command) (watchdog.Generation, error) {
+		mine, ok := a.engine.ClaimOf(c.Session)
+		if !ok || c.BootID != "" && mine.BootID != "" && mine.BootID != c.BootID {
+			return 0, errors.New("another run of it is current by now")
+		}
+		if mine.Generation != 0 {
+			return mine.Generation, nil
+		}
+		return claim(ctx, mine)
+	}
+}
+
+// ownSettling is a settling that is opened when the first end is to be written by
+// a process that otherwise only looks.
+type ownSettling struct {
+	settings *config.Config
+	o        settlingOptions
+	engine   *watchdog.Engine
+
+	mu     sync.Mutex
+	opened *settling
+	cancel context.CancelFunc
+	over   chan struct{}
+}
+
+func newOwnSettling(settings *config.Config, o settlingOptions) *ownSettling {
+	return &ownSettling{settings: settings, o: o}
+}
+
+// ownReady is how long the ledger has to be found.
+const ownReady = 10 * time.Second
+
+// open gives the settling once it can write.
+func (s *ownSettling) open(ctx context.Context) (*settling, error) {
+	s.mu.Lock()
+	if s.opened == nil {
+		opened, err := newSettling(s.settings, s.o)
+		if err != nil {
+			s.mu.Unlock()
+			return nil, err
+		}
+		running, cancel := context.WithCancel(context.Background())
+		s.opened, s.cancel, s.over = opened, cancel, make(chan struct{})
+		s.o.spawn(func() {
+			defer close(s.over)
+			opened.run(running, quietEngine{s.engine})
+		})
+	}
+	opened := s.opened
+	s.mu.Unlock()
+	limit := time.NewTimer(ownReady)
+	defer limit.Stop()
+	select {
+	case <-opened.settles:
+	case <-limit.C: // what it waits for is told by the call
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return opened, nil
+}
+
+// Settle writes an end once, and gives the record that stands.
+func (s *ownSettling) Settle(ctx context.Context, r watchdog.Record) (watchdog.Record, error) {
+	opened, err := s.open(ctx)
+	if err != nil {
+		return watchdog.Record{}, err
+	}
+	return opened.Settle(ctx, r)
+}
+
+// Claim asks the ledger for the number of an execution.
+func (s *ownSettling) Claim(ctx context.Context, c watchdog.Claim) (watchdog.Generation, error) {
+	opened, err := s.open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return opened.Claim(ctx, c)
+}
+
+func (s *ownSettling) close() {
+	s.mu.Lock()
+	cancel, over := s.cancel, s.over
+	s.mu.Unlock()
+	if cancel == nil {
+		return
+	}
+	cancel()
+	<-over
+}
+
+// quietEngine leaves what is said of the ledger to whoever reads it all the time.
+type quietEngine struct{ *watchdog.Engine }
+
+// Post passes on what is told of sessions.
+func (e quietEngine) Post(ev watchdog.Event) {
+	switch ev.(type) {
+	case watchdog.LedgerChanged, watchdog.Swept, watchdog.FollowedUp:
+		return
+	}
+	e.Engine.Post(ev)
+}
