@@ -215,6 +215,7 @@ func TestEnginePanicsAtOnce(t *testing.T) {
 
 // fault 15
 func TestInboxMergesThenCounts(t *testing.T) {
+	sequential(t)
 	in := inbox{wake: make(chan struct{}, 1)}
 	same := make([]Beat, 0, 1000)
 	for i := range 1000 {
@@ -293,6 +294,7 @@ func TestOwnLatenessStretchesDeadlinesAndAccusesNobody(t *testing.T) {
 
 // TestStoreAgainstAMap: sessions come and go, and the store agrees with a map.
 func TestStoreAgainstAMap(t *testing.T) {
+	sequential(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	s := newStore()
 	want := map[string]uint32{}
@@ -332,6 +334,7 @@ func TestStoreAgainstAMap(t *testing.T) {
 
 // TestLensOrderWhileSessionsComeAndGo: a lens that is kept agrees with a new one.
 func TestLensOrderWhileSessionsComeAndGo(t *testing.T) {
+	sequential(t)
 	rng := rand.New(rand.NewPCG(3, 4))
 	r := newRig(t, Policy{MaxSessions: 300}, SourceNATS)
 	kept := lens{t: r.tr}

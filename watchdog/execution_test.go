@@ -99,6 +99,7 @@ func permutations(list []sent, do func([]sent)) {
 // and of the one that followed, twice some of them, and an old key, in every
 // order and by every pattern of sources.
 func TestEveryOrderOfTwoExecutions(t *testing.T) {
+	sequential(t)
 	patterns := map[string][]Source{
 		"NATS": {SourceNATS}, "Redis": {SourceRedis}, "both": {SourceNATS, SourceRedis}, "both, the other way": {SourceRedis, SourceNATS},
 	}
@@ -265,6 +266,7 @@ func drifting(rate float64) func(time.Duration) int64 {
 // TestOddProducersAreNotAccused: who beats is at most quiet, and silent once it
 // stops.
 func TestOddProducersAreNotAccused(t *testing.T) {
+	sequential(t)
 	for name, c := range map[string]struct {
 		p     producer
 		quiet bool
@@ -352,6 +354,7 @@ func TestBeatsThatComeAtOnceTeachNoCadence(t *testing.T) {
 }
 
 func TestRestartIsSeenInItsFirstBeat(t *testing.T) {
+	sequential(t)
 	for name, c := range map[string]struct {
 		gap  time.Duration
 		ends string

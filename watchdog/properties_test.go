@@ -226,6 +226,7 @@ func checkFleet(t *rapid.T, tr *Tracker) {
 // TestAnyHistoryAndAnyQuestion: whatever comes in, nothing panics, the counts
 // are those of the rows, and every window is a part of the whole.
 func TestAnyHistoryAndAnyQuestion(t *testing.T) {
+	sequential(t)
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFate(t)
 		t.Repeat(map[string]func(*rapid.T){

@@ -11,6 +11,15 @@ import (
 
 var seeds = flag.Int("seeds", 200, "seeds of the simulation of sweepers; that of one observer takes a third as many")
 
+// sequential is for a test that asks very much in one goroutine: the race
+// detector would see nothing in it, ten times as slowly.
+func sequential(t *testing.T) {
+	t.Helper()
+	if racing {
+		t.Skip("it has one goroutine; it runs without the race detector")
+	}
+}
+
 func observerSeeds() uint64 { return uint64(max(*seeds/3, 1)) }
 
 // world is the truth that the tracker must not contradict: agents, links and
@@ -326,6 +335,7 @@ func simulate(seed uint64, without guards, wall bool) (verdicts string, err erro
 
 // fault 4, 7, 16
 func TestSimulation(t *testing.T) {
+	sequential(t)
 	for seed := range observerSeeds() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -350,6 +360,7 @@ func TestSimulation(t *testing.T) {
 // TestSimulationMissesEachGuard takes the guards out one by one: some seed must
 // notice, or the simulation proves nothing.
 func TestSimulationMissesEachGuard(t *testing.T) {
+	sequential(t)
 	for name, g := range map[string]guards{
 		"execution": guardExecution, "order": guardOrder, "sight": guardSight, "brake": guardBrake, "reopen": guardReopen, "proof": guardProof,
 	} {

@@ -540,6 +540,7 @@ func weather(t testing.TB, seed uint64, without guards) error {
 
 // fault 8, 9, 10, 17, 29, 48
 func TestEveryGenerationEndsExactlyOnce(t *testing.T) {
+	sequential(t)
 	for seed := range uint64(*seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -552,6 +553,7 @@ func TestEveryGenerationEndsExactlyOnce(t *testing.T) {
 
 // TestStormMissesEachGuard takes the guards of settling out one by one.
 func TestStormMissesEachGuard(t *testing.T) {
+	sequential(t)
 	all := map[string]guards{"tombstone": guardTombstone, "still due": guardStillDue, "nonce": guardNonce,
 		"generation": guardGeneration, "authority": guardAuthority, "sight": guardSight, "brake": guardBrake}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
