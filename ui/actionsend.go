@@ -265,16 +265,22 @@ func (m *Model) nextStep(next string) string {
 	return next
 }
 
-// fateSegment is the header's piece about the newest order that nobody has
-// looked at.
+// fateSegment is the header's piece about an order that nobody has looked at:
+// the newest of the worst.
 func (m *Model) fateSegment() (string, meaning) {
+	weight := map[meaning]int{meansAct: 3, meansSuspect: 2, meansWait: 1}
 	n := len(m.orders.list)
 	if n == 0 {
 		return "", meansNothing
 	}
-	o := m.orders.list[n-1]
-	text, means := o.text(m)
-	if len(o.list) == 1 && o.list[0].failed != "" { // the reason stands elsewhere
+	var of *order
+	text, means := "", meansNothing
+	for _, o := range slices.Backward(m.orders.list) {
+		if t, its := o.text(m); of == nil || weight[its] > weight[means] {
+			of, text, means = o, t, its
+		}
+	}
+	if len(of.list) == 1 && of.list[0].failed != "" { // the reason stands elsewhere
 		text, _, _ = strings.Cut(text, ": ")
 	}
 	if n > 1 {
@@ -311,18 +317,4 @@ func (m *Model) sentFact(s *sent) fact {
 		text += ": " + why
 	}
 	return fact{"act", text, s.means()}
-}
-
-// troubled are the sessions with an action that did not do what was asked for,
-// and that nobody has looked at.
-func (m *Model) troubled() []watchdog.ID {
-	var ids []watchdog.ID
-	for _, o := range m.orders.list {
-		for _, s := range o.list {
-			if s.bad() && !slices.Contains(ids, s.action.Session) {
-				ids = append(ids, s.action.Session)
-			}
-		}
-	}
-	return ids
 }

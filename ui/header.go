@@ -142,6 +142,9 @@ func (m *Model) fleetLine() []segment {
 		return []segment{{s.Suspect, "NO SERVER", 0, 9}, {Style{}, "nothing is watched yet", 2, 8}}
 	case f.NeedYou > 0:
 		return m.needLine(f)
+	case len(m.troubled()) > 0:
+		failed, _ := m.troubleSegment()
+		return append([]segment{failed, {Style{}, count(f.Live) + " live", 2, 8}}, m.noticeSegments(f)...)
 	case w.Total == 0:
 		return []segment{{s.Title, "CONNECTED", 0, 9}, {Style{}, "no session seen yet", 2, 8}}
 	case see.seeing < see.links:
@@ -193,6 +196,9 @@ func (m *Model) needLine(f *watchdog.Fleet) []segment {
 	for _, v := range []watchdog.Verdict{watchdog.Wedge, watchdog.Stalled, watchdog.CrashLoop, watchdog.Lost, watchdog.Failed, watchdog.Silent, watchdog.Disputed} {
 		_, means := m.glyphs.verdict(v)
 		add(f.ByVerdict[v], v.String(), means)
+	}
+	if failed, ok := m.troubleSegment(); ok {
+		out = append(out, failed)
 	}
 	add(f.Human, "human", meansWait)
 	add(f.Overdue, "overdue", meansWait)

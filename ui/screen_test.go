@@ -89,7 +89,7 @@ type screen struct {
 	now  time.Duration
 	quit bool
 	can  func(watchdog.ID) watchdog.Can // of those that are picked; nil: nothing is possible
-	said []tea.Msg // messages that only Bubble Tea understands
+	said []tea.Msg                      // messages that only Bubble Tea understands
 }
 
 // newScreen shows a window at a size.

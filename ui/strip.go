@@ -244,12 +244,16 @@ func (m *Model) canFact(d *watchdog.Detail, full bool) fact {
 		return fact{label: "can", text: off + "this is a recording"}
 	}
 	if m.about.ReadOnly {
-		return fact{label: "can", text: off + m.contextName() + " is READ-ONLY"}
+		text := off + m.contextName() + " is READ-ONLY"
+		if would := possibleOps(d.Can.Would); full && len(would) > 0 {
+			text += "; elsewhere it could take: " + strings.Join(would, ", ")
+		}
+		return fact{label: "can", text: text}
 	}
 	if !full {
 		return fact{label: "can", text: "-"}
 	}
-	can, why := possibleOps(&d.Can), d.Can.WhyNot()
+	can, why := possibleOps(d.Can.May), d.Can.WhyNot()
 	text := strings.Join(can, ", ")
 	switch {
 	case why == "":
@@ -262,10 +266,10 @@ func (m *Model) canFact(d *watchdog.Detail, full bool) fact {
 }
 
 // possibleOps lists what can be done, the least harmful first.
-func possibleOps(c *watchdog.Can) []string {
+func possibleOps(ops watchdog.OpSet) []string {
 	var can []string
 	for _, op := range []watchdog.Op{watchdog.OpDump, watchdog.OpStop, watchdog.OpKill, watchdog.OpExpire, watchdog.OpRestart} {
-		if c.May.Has(op) {
+		if ops.Has(op) {
 			can = append(can, string(op))
 		}
 	}

@@ -367,6 +367,9 @@ func (m *Model) nextAttention(n int) tea.Cmd {
 		t.pending = min(max(t.pending+n, -mostPending), mostPending)
 		return nil
 	}
+	if id := m.nextTroubled(n); id != "" {
+		return m.goToTroubled(id)
+	}
 	if n > 0 && !t.touched { // the answer has no anchor yet: it would lead to where we are
 		return m.nextAttentionHere(n)
 	}

@@ -252,26 +252,28 @@ func (m *Model) restartFact(d *watchdog.Detail) fact {
 	return fact{"IF RESTARTED", word + text, means}
 }
 
-// ifRestarted says whether a restart could do harm, and what would be lost.
+// ifRestarted says whether a restart could do harm, and what would be lost, from
+// what is known alone: whoever may not act reads it too.
 func ifRestarted(d *watchdog.Detail) (safe bool, text string) {
-	lost := ""
-	if d.Task != "" {
-		lost = fmt.Sprintf("; what came after \"%s\" is lost", d.Task)
+	lost := lostText(d)
+	const copies = "it may still be working; two copies could run"
+	if d.Terminal != nil && d.Terminal.Foreign {
+		return false, "a foreign terminal record says that it ended; " + copies + lost
 	}
 	switch d.Verdict {
 	case watchdog.Completed, watchdog.Stopped, watchdog.Failed:
 		return true, "this generation has ended; the next one starts alone"
 	case watchdog.Lost, watchdog.Expired:
-		return true, "its end is settled, and late beats are kept apart; but a partitioned runner may still run"
+		return ifSettled(d)
 	case watchdog.CrashLoop:
 		return false, "it failed too often in a row; the next one likely fails too"
 	case watchdog.Restarting:
 		return false, "a restart is on its way already"
 	case watchdog.Silent, watchdog.Unknown, watchdog.Disputed:
-		return false, "it may still be working; two copies could run" + lost
+		return false, copies + lost
 	case watchdog.Stalled, watchdog.Wedge:
 		if d.Attention == watchdog.AttentionAct && d.BeatAge >= 0 && d.Cadence > 0 && d.BeatAge > 3*d.Cadence {
-			return false, "it may still be working; two copies could run" + lost
+			return false, copies + lost
 		}
 		return true, "once its stop is verified; it lives but does no work" + lost
 	case watchdog.Waiting:
@@ -280,4 +282,30 @@ func ifRestarted(d *watchdog.Detail) (safe bool, text string) {
 		return false, "it may be working: its work is not published" + lost
 	}
 	return false, "it works" + lost
+}
+
+// ifSettled is for an end that nobody has seen: it was settled.
+func ifSettled(d *watchdog.Detail) (safe bool, text string) {
+	switch {
+	case d.LateBeats > 0:
+		return false, "its end is settled, but it beat afterwards (" + quarantineText(d.LateBeats) + "): it may still run beside the next one"
+	case d.Verdict == watchdog.Expired:
+		return true, "its end is settled, and late beats are quarantined; but its process was not signalled, and may still run unseen"
+	}
+	return true, "its end is settled, and late beats are quarantined; but a runner that only lost its network may still run"
+}
+
+// lostText is what a restart would lose.
+func lostText(d *watchdog.Detail) string {
+	since := ""
+	if d.WorkKnown && d.WorkAge >= 0 && !healthy(&d.Row) {
+		since = ", last work " + age(d.WorkAge) + " ago,"
+	}
+	switch {
+	case d.Task != "":
+		return fmt.Sprintf("; what came after \"%s\"%s is lost", d.Task, since)
+	case since != "":
+		return "; what came after its" + since[1:len(since)-1] + " is lost"
+	}
+	return "; work since its last checkpoint is lost"
 }

@@ -286,6 +286,9 @@ type TerminalView struct {
 // value allows nothing.
 type Can struct {
 	May OpSet
+	// Would is what the session itself could take, were we allowed to ask and able
+	// to: it tells something even of a view that is read-only.
+	Would OpSet
 	// Against holds the reason for each of Ops that is not possible, in their order.
 	Against [opCount]string
 }
