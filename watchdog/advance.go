@@ -79,6 +79,10 @@ func (t *Tracker) apply(ev Event) {
 		t.ordered(e)
 	case Answered:
 		t.answered(e)
+	case Noted:
+		t.takeNotes(e.Notes)
+	case Trouble:
+		t.outsideTrouble(e)
 	case Wedged:
 		t.onSide(e.ID, e.Generation, func(sd *side) {
 			sd.wedgedAt = never
@@ -200,6 +204,7 @@ func (t *Tracker) advance(now Instant, late time.Duration) {
 		t.unproven = t.unproven[:0]
 	}
 	t.takeUnparked()
+	t.alertsDue()
 	if t.sweeping() {
 		t.sweepTick(now.Mono)
 	}
@@ -353,7 +358,13 @@ func (t *Tracker) setVerdict(n uint32, r *record, d decision, now time.Duration,
 	}
 	attention := attentionOf(d.verdict, d.rule, r.wait, waited)
 	from := r.verdict
+	if r.flags&flagDismissed != 0 && d.verdict == from {
+		attention = AttentionNone
+	}
 	if !first && from == d.verdict && r.rule == d.rule && r.attention == attention {
+		if r.flags&flagAlerted != 0 {
+			t.alertStill(n, r)
+		}
 		return
 	}
 	if !first {
@@ -371,6 +382,7 @@ func (t *Tracker) setVerdict(n uint32, r *record, d decision, now time.Duration,
 	t.count(r, +1)
 	t.changes++
 	if first || from != d.verdict {
+		r.flags &^= flagDismissed
 		if !first && from == Silent {
 			t.leftSilence(n, now)
 		}
@@ -382,6 +394,7 @@ func (t *Tracker) setVerdict(n uint32, r *record, d decision, now time.Duration,
 		}
 		t.changed(n, r, from, since, first)
 	}
+	t.alertVerdict(n, r, first)
 }
 
 // count keeps the totals that are not worth a scan.

@@ -119,7 +119,8 @@ func (Trouble) event() {}
 // and once for a group. Bell, desktop notice and hooks hang on it.
 type Raise struct {
 	Alert Alert
-	Again string // why it opened again: "2 more exits", "snooze over" ...; "" for the first time
+	Again string // why it opened again: "another exit", "its snooze is over" ...; "" for the first time
+	Found bool   // it stood already when we first looked
 	At    Instant
 }
 

@@ -46,6 +46,7 @@ func (t *Tracker) applyBeat(b *Beat) {
 	recheck = recheck || told
 	if t.visible(r, b, known) || told {
 		t.changes++
+		t.watchCredits(n, r)
 	}
 	recheck = t.beatAt(r, b) || recheck
 	if boot != "" && len(b.BootID) > 0 && boot != string(b.BootID) {

@@ -67,6 +67,7 @@ func (t *Tracker) wentSilent(n uint32, at time.Duration) {
 			t.join(g, s.n, s.at)
 		}
 	}
+	t.groupFormed(g)
 	t.effects = append(t.effects, Grouped{N: len(g.members), At: t.instantAt(at)})
 	t.note(Transition{Kind: EventGroup, From: Silent, To: Silent, At: t.instantAt(at),
 		Text: fmt.Sprintf("%d of %d live went silent together; settling them is held", len(g.members), g.of)})
@@ -91,6 +92,7 @@ func (t *Tracker) join(g *group, n uint32, at time.Duration) {
 	g.lastIn = max(g.lastIn, at)
 	b.byRec[n] = g
 	t.store.at(n).flags |= flagGrouped
+	t.groupJoined(g, n)
 	// What is silent in several groups at once counts together.
 	if g.of >= GroupMin && len(b.byRec)*2 > max(g.of, t.live) {
 		for _, each := range b.groups {
@@ -117,6 +119,7 @@ func (t *Tracker) leftSilence(n uint32, now time.Duration) {
 	} else {
 		g.beat++
 	}
+	t.groupLeft(g, n, len(g.members) == 0)
 	if len(g.members) > 0 {
 		return
 	}

@@ -33,6 +33,14 @@ func (t *Tracker) row(n uint32, r *record, v *View) (Row, Facts, Thresholds) {
 		Waiting: r.wait, Overdue: d.rule == ruleOverdue, Sources: r.carried, Seeing: r.carried & t.sighted,
 		Why: sentence(&d, &f, &th, v, now), Held: f.Held != "",
 	}
+	if r.flags&flagDismissed != 0 {
+		row.Attention, row.Standing = AttentionNone, AlertAcked
+	}
+	if r.flags&flagAnswered != 0 {
+		if a := t.alertOf(n, r); a != nil && a.note != nil {
+			row.Standing, row.AnsweredBy = a.standing, a.note.Author
+		}
+	}
 	row.WorkAge, row.WorkBound = t.workAge(r, now)
 	if r.flags&flagUptime != 0 {
 		row.Uptime, row.UptimeSaid = t.uptime(r, now), time.Duration(r.uptime)*time.Second

@@ -32,9 +32,10 @@ type keyed struct {
 
 // urgent is a record that needs attention, with what it is sorted by.
 type urgent struct {
-	rank  uint8
-	since moment
-	rec   uint32
+	rank     uint8
+	answered uint8
+	since    moment
+	rec      uint32
 }
 
 // Look answers one window. It may be called from any goroutine.
@@ -206,7 +207,12 @@ func (s *scanner) one(n uint32, r *record) {
 			f.Assessed++
 		}
 	}
-	if attention.Counted() {
+	switch {
+	case r.flags&flagDismissed != 0:
+		f.Past[verdict]++
+	case attention.Counted() && r.flags&flagAnswered != 0:
+		f.Answered++
+	case attention.Counted():
 		f.NeedYou++
 	}
 	if attention == AttentionWait {
@@ -233,8 +239,16 @@ func (s *scanner) one(n uint32, r *record) {
 	}
 	s.l.rank[n] = uint8(attention)
 	if attention < AttentionUnknown {
-		s.l.urgent = append(s.l.urgent, urgent{uint8(attention), r.since, n})
+		s.l.urgent = append(s.l.urgent, urgent{uint8(attention), r.answered(), r.since, n})
 	}
+}
+
+// answered sorts what somebody answered after the rest.
+func (r *record) answered() uint8 {
+	if r.flags&flagAnswered != 0 {
+		return 1
+	}
+	return 0
 }
 
 // assessed reports whether the work of a session can be judged already.
@@ -304,8 +318,8 @@ func (t *Tracker) stateText(r *record) []byte {
 }
 
 // order gives the matched records in the order of the window: by its sort key,
-// or else what needs attention first (most urgent, then newest), then the rest
-// by id, so that rows stand still.
+// or else what needs attention first (most urgent, of that what nobody has
+// answered, then newest), then the rest by id, so that rows stand still.
 func (l *lens) order(a *Ask) []uint32 {
 	order := l.ordered[:0]
 	if a.Sort != nil {
@@ -326,7 +340,7 @@ func (l *lens) order(a *Ask) []uint32 {
 		return order
 	}
 	slices.SortFunc(l.urgent, func(x, y urgent) int {
-		return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(y.since, x.since), cmp.Compare(l.place[x.rec], l.place[y.rec]))
+		return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(x.answered, y.answered), cmp.Compare(y.since, x.since), cmp.Compare(l.place[x.rec], l.place[y.rec]))
 	})
 	for _, u := range l.urgent {
 		order = append(order, u.rec)
@@ -376,7 +390,11 @@ func (l *lens) neighbours(a *Ask, order []uint32, w *Window) {
 		w.Anchor = slices.Index(order, anchor)
 	}
 	n := len(order)
-	wants := func(i int) bool { return l.rank[order[i]] < uint8(AttentionUnknown) }
+	attention := func(i int) bool { return l.rank[order[i]] < uint8(AttentionUnknown) }
+	wants := attention
+	if slices.ContainsFunc(l.urgent, func(u urgent) bool { return u.answered == 0 }) { // those that somebody answered can wait
+		wants = func(i int) bool { return attention(i) && !l.answered(order[i]) }
+	}
 	idAt := func(i int) ID {
 		l.t.mu.RLock()
 		defer l.t.mu.RUnlock()
@@ -397,6 +415,13 @@ func (l *lens) neighbours(a *Ask, order []uint32, w *Window) {
 			break
 		}
 	}
+}
+
+// answered reports whether the alert of a record was answered when it was scanned.
+func (l *lens) answered(n uint32) bool {
+	l.t.mu.RLock()
+	defer l.t.mu.RUnlock()
+	return l.t.store.at(n).answered() != 0
 }
 
 // fillChunk is how many rows are copied under one lock.
@@ -450,6 +475,7 @@ func (t *Tracker) globals(a *Ask, w *Window) {
 	w.Events = t.events.latest(a.Events, a.EventsOf)
 	w.Actions = t.latestActions(a.Actions, t.now.Mono)
 	w.Ledger = t.ledgerShown(now)
+	w.Alerts = t.alertsShown(a.Alerts)
 }
 
 // shown is a source's link as of now.

@@ -13,12 +13,13 @@ import (
 
 // fate is a random history of a tracker.
 type fate struct {
-	tr  *Tracker
-	now Instant
+	tr   *Tracker
+	now  Instant
+	told told
 }
 
 func newFate(t *rapid.T) *fate {
-	f := &fate{now: Instant{Mono: 3 * time.Second, Boot: time.Minute, Wall: 1_800_000_000e9}}
+	f := &fate{told: told{}, now: Instant{Mono: 3 * time.Second, Boot: time.Minute, Wall: 1_800_000_000e9}}
 	f.tr = NewTracker(Policy{
 		MaxSessions: rapid.SampledFrom([]int{3, 1000}).Draw(t, "sessions"), BrakeHold: time.Minute,
 		Overrides: []Override{{Match: "s1*", HeartbeatInterval: 5 * time.Second, Quiet: QuietStalled}},
@@ -68,7 +69,7 @@ func (f *fate) drawEvent(t *rapid.T) Event {
 	src, at, id := drawSource.Draw(t, "source"), f.now.Mono, ID(drawID.Draw(t, "id"))
 	g := Generation(rapid.IntRange(0, 3).Draw(t, "generation"))
 	yes := rapid.Bool().Draw(t, "yes")
-	switch rapid.IntRange(0, 12).Draw(t, "event") {
+	switch rapid.IntRange(0, 14).Draw(t, "event") {
 	case 0:
 		return SourceAdded{Source: src, At: at}
 	case 1:
@@ -87,6 +88,11 @@ func (f *fate) drawEvent(t *rapid.T) Event {
 		return Supervised{ID: id, Generation: g, Phase: SupervisorPhase(rapid.IntRange(0, 3).Draw(t, "phase")), At: at}
 	case 8:
 		return Wedged{ID: id, Generation: g, Wedged: yes, At: at}
+	case 10:
+		return f.drawNotes(t)
+	case 11:
+		return Trouble{Cause: rapid.SampledFrom([]AlertCause{CauseAction, CauseReapRate}).Draw(t, "cause"), ID: id, Generation: g,
+			Text: "it failed.", Evidence: uint64(rapid.IntRange(0, 2).Draw(t, "evidence")), Over: yes, At: at}
 	case 9:
 		return LinkChanged{Source: src, Phase: LinkPhase(rapid.IntRange(0, 2).Draw(t, "phase")), At: at}
 	}
@@ -108,11 +114,11 @@ func (f *fate) tick(t *rapid.T) {
 	case 3, 4, 5: // a minute in quick ticks
 		for range 60 * 10 {
 			f.pass(tickLength)
-			f.tr.Advance(f.now)
+			f.told.take(t, f.tr, f.tr.Advance(f.now))
 		}
 	}
 	f.pass(pass)
-	f.tr.Apply(Ticked{Now: f.now, Late: late})
+	f.told.take(t, f.tr, f.tr.Apply(Ticked{Now: f.now, Late: late}))
 }
 
 func (f *fate) pass(d time.Duration) {
@@ -173,11 +179,13 @@ func checkWindow(t *rapid.T, tr *Tracker, a Ask) {
 		t.Fatalf("offset %d, not %d", w.Offset, want)
 	}
 	var next, previous ID
+	anyOpen := slices.ContainsFunc(all, func(r Row) bool { return r.Attention < AttentionUnknown && r.Standing == AlertOpen })
+	wants := func(r Row) bool { return r.Attention < AttentionUnknown && (r.Standing == AlertOpen || !anyOpen) }
 	for k := range all {
-		if r := all[(at+1+k)%len(all)]; next == "" && r.Attention < AttentionUnknown {
+		if r := all[(at+1+k)%len(all)]; next == "" && wants(r) {
 			next = r.ID
 		}
-		if r := all[(max(at, 0)-1-k+2*len(all))%len(all)]; previous == "" && r.Attention < AttentionUnknown {
+		if r := all[(max(at, 0)-1-k+2*len(all))%len(all)]; previous == "" && wants(r) {
 			previous = r.ID
 		}
 	}
@@ -210,7 +218,7 @@ func checkFleet(t *rapid.T, tr *Tracker) {
 		}
 	}
 	f := w.Fleet
-	if by != f.ByVerdict || live != f.Live || need != f.NeedYou || len(w.Rows) != w.Total || f.Assessed > f.Live {
+	if by != f.ByVerdict || live != f.Live || need != f.NeedYou+f.Answered || len(w.Rows) != w.Total || f.Assessed > f.Live {
 		t.Fatalf("counted %+v of %d, rows say %v, %d live, %d need you", f, w.Total, by, live, need)
 	}
 	if tr.live != live && len(w.Rows) > 0 && f.ByVerdict[Unknown] == 0 {
@@ -237,10 +245,14 @@ func TestAnyHistoryAndAnyQuestion(t *testing.T) {
 				}
 				f.tr.ApplyBeats(batch)
 			},
-			"event": func(t *rapid.T) { f.tr.Apply(f.drawEvent(t)) },
+			"event": func(t *rapid.T) {
+				f.told.take(t, f.tr, f.tr.Apply(f.drawEvent(t)))
+				checkAlerts(t, f.tr)
+			},
 			"tick": func(t *rapid.T) {
 				f.tick(t)
 				checkFleet(t, f.tr)
+				checkAlerts(t, f.tr)
 			},
 			"look": func(t *rapid.T) {
 				// What became due since the last tick is counted with the next.

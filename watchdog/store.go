@@ -38,6 +38,9 @@ const (
 	flagGrouped    // member of a correlated silence
 	flagRedisAhead // Redis brought a beat that was written after the last one by NATS
 	flagUnheard    // told of by the ledger or a supervisor: lastBeat is when
+	flagAlerted    // an alert of its verdict, or of a crash loop, stands
+	flagAnswered   // somebody answered the alert that tells of its verdict
+	flagDismissed  // its bad end was acknowledged, and left the list
 )
 
 // record is the main record of one session.

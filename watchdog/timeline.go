@@ -7,6 +7,7 @@ const (
 	EventSight      = "sight"      // a source went blind, or is seen again
 	EventGroup      = "group"      // sessions went silent together, or no longer are; held ones were released
 	EventLedger     = "ledger"     // the authority came or went, or an end could not be written
+	EventAlert      = "alert"      // somebody answered an alert
 	EventSupervisor = "supervisor" // a supervisor does something else with a session
 )
 

@@ -37,6 +37,7 @@ type Tracker struct {
 	suspects map[uint32]struct{}
 
 	brake   brake
+	alerts  alerts
 	sweeper string
 	books   books
 	settles settles
@@ -66,7 +67,7 @@ type Tracker struct {
 
 // NewTracker makes a tracker that begins to watch at start.
 func NewTracker(p Policy, start Instant) *Tracker {
-	t := &Tracker{policy: p.WithDefaults(), epoch: start, now: start, ticked: start, store: newStore(),
+	t := &Tracker{policy: p.WithDefaults(), epoch: start, now: start, ticked: start, store: newStore(), alerts: newAlerts(),
 		suspects: map[uint32]struct{}{}, lastTrouble: never}
 	t.blindOf = func(set SourceSet) *Blindness { return &t.blind[set] }
 	for i := range t.sights {
@@ -202,7 +203,7 @@ func (t *Tracker) begin(r *record, b *Beat) {
 	r.lastBeat, r.lastWork = never, never
 	r.lastBy = [2]moment{noMoment, noMoment}
 	r.generation, r.carried = b.Generation, 0
-	r.flags &= flagGrouped
+	r.flags &= flagGrouped | flagAlerted | flagAnswered
 	r.gapN, r.keyPolls, r.natsRunning = 0, 0, 0
 	r.wait, r.uptime = WaitNone, 0
 	r.burn, r.rate = float32(math.NaN()), float32(math.NaN())
@@ -232,7 +233,7 @@ func (t *Tracker) forgetOne() bool {
 		t.health.forgetAt = (t.health.forgetAt + 1) % uint32(total)
 		n := t.health.forgetAt
 		r := t.store.at(n)
-		if r.birth == 0 || !r.verdict.Ended() || verdicts[r.verdict].attention.Counted() {
+		if r.birth == 0 || !r.verdict.Ended() || r.attention.Counted() {
 			continue
 		}
 		if t.now.Mono-t.mono(r.since) > CompletedLinger {
@@ -246,6 +247,7 @@ func (t *Tracker) forgetOne() bool {
 func (t *Tracker) forget(n uint32) {
 	r := t.store.at(n)
 	t.leftSilence(n, t.now.Mono)
+	t.dropAlertsOf(n)
 	t.count(r, -1)
 	delete(t.suspects, n)
 	if t.sweeping() {

@@ -13,6 +13,9 @@ type rig struct {
 	at Instant
 	// sources answer a round trip every tick while true.
 	up [sourceCount]bool
+
+	raised []Raise
+	over   []NoteOver
 }
 
 func newRig(t *testing.T, p Policy, sources ...Source) *rig {
@@ -28,7 +31,21 @@ func newRig(t *testing.T, p Policy, sources ...Source) *rig {
 }
 
 func (r *rig) trip(s Source) {
-	r.tr.Apply(RoundTrip{Source: s, Sent: r.at.Mono, At: r.at.Mono})
+	r.apply(RoundTrip{Source: s, Sent: r.at.Mono, At: r.at.Mono})
+}
+
+// apply tells the tracker an event, and keeps what alerts come of it.
+func (r *rig) apply(ev Event) { r.keep(r.tr.Apply(ev)) }
+
+func (r *rig) keep(effects []Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case Raise:
+			r.raised = append(r.raised, e)
+		case NoteOver:
+			r.over = append(r.over, e)
+		}
+	}
 }
 
 // run lets time pass in ticks; every is called each second, before the tick.
@@ -46,7 +63,7 @@ func (r *rig) run(d time.Duration, every func()) {
 		if every != nil && r.at.Mono%time.Second == 0 {
 			every()
 		}
-		r.tr.Advance(r.at)
+		r.keep(r.tr.Advance(r.at))
 	}
 }
 

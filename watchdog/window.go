@@ -54,6 +54,7 @@ type Ask struct {
 	Actions int // how many of the latest actions are wanted; 0: actionsShown
 
 	Picked []ID // sessions of which Window.Picked tells whether they can be acted on
+	Alerts int  // how many of the queue of alerts are wanted; 0: counts alone
 }
 
 // Window is the answer: a copy that nobody else writes.
@@ -66,7 +67,8 @@ type Window struct {
 	Ledger LedgerView
 	Links  []Link // configured sources in display order
 	Self   Self
-	Groups []Group      // correlated silences, newest first
+	Groups []Group // correlated silences, newest first
+	Alerts AlertsView
 	Events []Transition // the fleet's latest, newest first
 	// Actions are those that were asked for here, newest first.
 	Actions []Action
@@ -93,9 +95,13 @@ type Window struct {
 type Fleet struct {
 	ByVerdict [VerdictCount]int
 	Live      int // not ended
-	NeedYou   int // counted ranks of attention
-	Human     int // human waits that need attention
-	Overdue   int
+	NeedYou   int // counted ranks of attention that nobody has answered
+	Answered  int // likewise, whose alert somebody acknowledged, snoozed or muted
+	// Past are those of ByVerdict whose bad end was acknowledged and has left the
+	// list of what needs attention.
+	Past    [VerdictCount]int
+	Human   int // human waits that need attention
+	Overdue int
 	// Assessed of Live are those whose work can be judged already: WORK known,
 	// a visible change seen, or watched for a whole stall timeout.
 	Assessed int
@@ -217,6 +223,8 @@ type Row struct {
 	Seeing     SourceSet // that see it now
 	Why        string    // Evidence.Text
 	Held       bool      // it went silent together with others, and settling is held
+	Standing   Standing  // of the alert that tells of its verdict; open if there is none
+	AnsweredBy string    // who answered that alert
 	Progress   Progress
 }
 
