@@ -22,6 +22,9 @@ type refusal struct {
 	text  string
 	retry time.Duration // Retry-After; 0 none
 	gone  *gone
+	// marked: the hash says that the session is over, and the ledger, which has
+	// the word, cannot be asked.
+	marked bool
 }
 
 func (r *refusal) Error() string { return r.text }
@@ -147,7 +150,7 @@ func (r *Registry) Heartbeat(ctx context.Context, b *watchdog.Beat) error {
 			b.Generation = g
 		}
 		var no *refusal
-		if errors.As(err, &no) && no.gone == nil {
+		if errors.As(err, &no) && no.gone == nil && !r.proves(no, b) {
 			return err
 		}
 		if b.Interval == 0 {
@@ -157,6 +160,25 @@ func (r *Registry) Heartbeat(ctx context.Context, b *watchdog.Beat) error {
 		return err
 	}
 	return &refusal{code: http.StatusServiceUnavailable, retry: time.Second, text: "the session changes just now; send the heartbeat again"}
+}
+
+// proves reports whether a heartbeat that cannot be answered now, because a store
+// is away, shows all the same that its session lives: a publisher that beats is
+// not silent because of our troubles. What was read of its head says whether it
+// is of an older generation, or late.
+func (r *Registry) proves(no *refusal, b *watchdog.Beat) bool {
+	if no.code != http.StatusServiceUnavailable || no.marked {
+		return false
+	}
+	cached, ok := r.heads.get(watchdog.ID(b.ID))
+	if !ok {
+		return true
+	}
+	if h := cached.head; h.Ended || h.Generation > 1 && b.Generation != h.Generation || b.Generation > h.Generation {
+		return false
+	}
+	b.Generation = cached.head.Generation
+	return true
 }
 
 // admit decides one heartbeat and renews the hash if it counts. again says that
@@ -169,7 +191,12 @@ func (r *Registry) admit(ctx context.Context, id watchdog.ID, b *watchdog.Beat, 
 		return 0, false, away("the session store", err)
 	}
 	if found && !before.open() {
-		return r.admitMarked(ctx, id, b, before, now)
+		g, again, err = r.admitMarked(ctx, id, b, before, now)
+		var no *refusal
+		if errors.As(err, &no) {
+			no.marked = true
+		}
+		return g, again, err
 	}
 	head, stale, err := r.head(ctx, id, !found)
 	switch {

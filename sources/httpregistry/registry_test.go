@@ -100,6 +100,19 @@ func (r *rig) Beats(b []watchdog.Beat) {
 	defer r.mu.Unlock()
 	r.beats = append(r.beats, b...)
 }
+
+// heard counts the beats of a session that were told.
+func (r *rig) heard(id string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, b := range r.beats {
+		if string(b.ID) == id {
+			n++
+		}
+	}
+	return n
+}
+
 func (r *rig) Post(ev watchdog.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -368,7 +381,7 @@ func TestMarkOfAnOlderGenerationExpiresNobody(t *testing.T) {
 			next := func() {
 				var err error
 				g++
-				if g, err = watchdog.Allocate(ctx, r.ledger, watchdog.Claim{ID: "a", BootID: fmt.Sprint("boot-", g), Start: wall(r.clock), Sources: watchdog.SourceNATS.Set()}); err != nil {
+				if g, err = watchdog.Allocate(ctx, r.ledger, watchdog.Claim{ID: "a", BootID: fmt.Sprint("boot-", g), Start: wall(r.clock), Knew: g - 1, Sources: watchdog.SourceNATS.Set()}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -405,7 +418,7 @@ func TestMarkWithoutAHashExpiresOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, ctx := newRig(t, nil), context.Background()
 			for g := watchdog.Generation(1); g <= 3; g++ {
-				n, err := watchdog.Allocate(ctx, r.ledger, watchdog.Claim{ID: "a", BootID: fmt.Sprint("boot-", g), Start: wall(r.clock), Sources: watchdog.SourceNATS.Set()})
+				n, err := watchdog.Allocate(ctx, r.ledger, watchdog.Claim{ID: "a", BootID: fmt.Sprint("boot-", g), Start: wall(r.clock), Knew: g - 1, Sources: watchdog.SourceNATS.Set()})
 				if n != g || err != nil {
 					t.Fatal(n, err)
 				}
@@ -506,6 +519,9 @@ func TestLedgerAwayIsNeverGone(t *testing.T) {
 		if code == 503 && header.Get("Retry-After") == "" {
 			t.Errorf("%s: no Retry-After", id)
 		}
+		if n := r.heard(id); id == "reaped" && n != 1 || id == "unheard-of" && n != 1 {
+			t.Errorf("%d beats of %s are told", n, id)
+		}
 	}
 	r.rounds(5 * time.Minute)
 	if s := r.status("fresh"); s != Alive {
@@ -517,6 +533,9 @@ func TestStoreAwayEndsNobody(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Store = failing{o.Store} })
 	if code := r.beat("a"); code != 503 {
 		t.Errorf("%d", code)
+	}
+	if beats := r.heard("a"); beats != 1 {
+		t.Errorf("%d of its beats are told; it lives, whatever our store does", beats)
 	}
 	r.reg.Round(context.Background())
 	if _, why := r.reg.LastGoodRound(); why == "" {
