@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -16,10 +17,10 @@ func (m *Model) actingFacts(a *acting) []fact {
 	var out []fact
 	if len(a.on) == 1 {
 		out = m.oneFacts(a)
+		out = slices.Insert(out, 1, leftFacts(a)...)
 	} else {
 		out = m.manyFacts(a)
 	}
-	out = append(out, m.leftFacts(a)...)
 	if a.reason != "" {
 		out = append(out, fact{label: "reason", text: a.reason})
 	}
@@ -28,19 +29,23 @@ func (m *Model) actingFacts(a *acting) []fact {
 
 // lastLine says what pins the action, and who will have done it.
 func (a *acting) lastLine(width int) string {
-	what, of := "If "+generation(a.on[0].Generation)+" is no longer current, nothing happens.", "Audited"
-	if len(a.on) > 1 {
-		what = "Whatever is no longer current is not touched."
-	} else if a.on[0].Generation == 0 {
-		what = "If this run of it is no longer current, nothing happens."
+	g := generation(a.on[0].Generation)
+	switch {
+	case len(a.on) > 1:
+		return "Whatever is no longer current is not touched. " + a.audited()
+	case a.on[0].Generation == 0:
+		return "If this run of it is no longer current, nothing happens. " + a.audited()
+	case width < 60 && a.by != "":
+		return "Only while " + g + " is current; audited: " + a.by
 	}
-	if a.by != "" {
-		of += " as " + a.by
+	return "If " + g + " is no longer current, nothing happens. " + a.audited()
+}
+
+func (a *acting) audited() string {
+	if a.by == "" {
+		return "Audited."
 	}
-	if width < 60 && len(a.on) == 1 {
-		what = "Only while " + generation(a.on[0].Generation) + " is current."
-	}
-	return what + " " + of + "."
+	return "Audited as " + a.by + "."
 }
 
 func (m *Model) oneFacts(a *acting) []fact {
@@ -91,7 +96,7 @@ func (m *Model) nowFact(d *watchdog.Detail) fact {
 func riskFact(op watchdog.Op, d *watchdog.Detail) (fact, bool) {
 	switch op {
 	case watchdog.OpRestart:
-		if safe, why := ifRestarted(d); !safe && d.Verdict != watchdog.Running {
+		if safe, why := restartRisk(d); !safe && d.Verdict != watchdog.Running {
 			return fact{"risk", why, meansSuspect}, true
 		}
 	case watchdog.OpExpire:
@@ -160,7 +165,7 @@ func pidText(d *watchdog.Detail) string {
 
 // losesText is what a new run would have to do again.
 func losesText(d *watchdog.Detail) string {
-	text := "what came after its last checkpoint; it publishes no task"
+	text := "work since its last checkpoint: it publishes no task"
 	if d.Task != "" {
 		text = "what came after \"" + d.Task + "\""
 	}
@@ -254,13 +259,18 @@ func (m *Model) manyFacts(a *acting) []fact {
 	}
 	var now []string
 	for v := range watchdog.VerdictCount {
-		if n := verdicts[v]; n > 0 {
-			now = append(now, count(n)+" "+v.String())
+		worse := watchdog.VerdictCount - 1 - v // the worst stand first
+		if n := verdicts[worse]; n > 0 {
+			now = append(now, count(n)+" "+worse.String())
 		}
 	}
 	out := []fact{{label: "now", text: strings.Join(now, ", ")}, {label: "of", text: someOf(names)}}
+	out = append(out, leftFacts(a)...)
 	if len(moved) > 0 {
 		out = append(out, fact{"moved", counted(len(moved), "session") + " left out: " + someOf(moved), meansSuspect})
+	}
+	if n := verdicts[watchdog.Silent] + verdicts[watchdog.Unknown] + verdicts[watchdog.Disputed]; n > 0 && a.op == watchdog.OpRestart {
+		out = append(out, fact{"risk", count(n) + " of them may still be working unseen; two copies could run", meansSuspect})
 	}
 	switch a.op {
 	case watchdog.OpExpire:
@@ -298,7 +308,7 @@ func processesText(n int) string {
 }
 
 // leftFacts name those that do not get the action, by reason.
-func (m *Model) leftFacts(a *acting) []fact {
+func leftFacts(a *acting) []fact {
 	var hidden, cannot []string
 	for _, l := range a.left {
 		if l.why == filterHides {

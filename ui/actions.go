@@ -99,7 +99,7 @@ func viewActions() []action {
 		action{name: "session-logs", keys: "l", in: inLists | inWhy, group: "views", help: "output of the session", off: needsChild, do: (*Model).openLogs},
 		action{name: "session-events", keys: "e", in: inLists | inWhy, group: "views", help: "events of the session alone", off: needsSession, do: (*Model).openSessionEvents},
 		action{name: "go-to", keys: "enter", in: inEvents, group: "views", foot: "why", help: "the session of the event under the cursor", do: (*Model).goToEvent},
-		action{name: "to-session", keys: "enter", in: inCommands, group: "views", foot: "session", help: "the session of the action under the cursor", do: (*Model).goToCommand},
+		action{name: "to-session", keys: "enter", in: inCommands, group: "views", foot: "session", help: "the session of the action under the cursor", off: here(inCommands, needsCommand), do: (*Model).goToCommand},
 		action{name: "open-dump", keys: "enter", in: inDumps, group: "views", foot: "open", help: "the dump under the cursor", off: here(inDumps, needsDump), do: (*Model).openDump},
 		action{name: "fold", keys: "enter", in: inDump, group: "views", foot: "fold", help: "fold and unfold", off: here(inDump, needsSections), do: (*Model).foldDump},
 		action{name: "search", keys: "/", in: inLines, group: "views", foot: "search", help: "look for text", do: (*Model).openSearch},

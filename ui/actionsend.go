@@ -99,7 +99,7 @@ func (m *Model) taken(msg *actionTaken) tea.Cmd {
 		if means == meansAct || means == meansSuspect {
 			m.refuse(text)
 		} else {
-			m.say(text)
+			m.say("asked for; " + m.keys.firstKey("commands") + " shows what becomes of it")
 		}
 	}
 	return m.sendNext(msg.of)

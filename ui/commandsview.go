@@ -93,7 +93,7 @@ func (m *Model) commandLines() lines {
 type commandWidths struct{ time, fate, op, name, age, by, way int }
 
 func (m *Model) commandColumns() commandWidths {
-	w := commandWidths{time: 10, fate: 13, op: 7, name: shortName, age: 4, by: 8}
+	w := commandWidths{time: 10, fate: 13, op: 7, name: shortName, age: 4}
 	switch {
 	case m.width < 60:
 		w = commandWidths{fate: 10, op: 7, name: 12, age: 4}
@@ -112,12 +112,12 @@ func (m *Model) drawCommands(p *painter) {
 			open++
 		}
 	}
-	text := count(len(c.list)) + ", " + count(open) + " open, newest first"
-	m.drawLinesTitle(p, "COMMANDS", "asked for here", segment{m.styles.Dim, text, 3, 40})
 	if len(c.list) == 0 {
 		m.drawNoCommands(p)
 		return
 	}
+	text := count(len(c.list)) + ", " + count(open) + " open, newest first"
+	m.drawLinesTitle(p, "COMMANDS", "asked for here", segment{m.styles.Dim, text, 3, 40})
 	w := m.commandColumns()
 	m.drawCommandsHeading(p, w)
 	strip := m.commandStripLines(p)
@@ -136,6 +136,8 @@ func (m *Model) drawCommands(p *painter) {
 // drawNoCommands says what will stand here.
 func (m *Model) drawNoCommands(p *painter) {
 	key := m.keys.firstKey
+	p.text(m.styles.Title, " COMMANDS")
+	p.line()
 	for _, text := range []string{
 		"nothing was asked for yet",
 		"each action stands here with who asked, its fate and what can be done next:",
@@ -156,7 +158,7 @@ func (m *Model) drawCommandsHeading(p *painter, w commandWidths) {
 	for _, c := range []struct {
 		name  string
 		width int
-	}{{"OP", w.op}, {"SESSION", w.name}, {"AGE", w.age}, {"BY", w.by}, {"WAY", w.way}} {
+	}{{"OP", w.op}, {"SESSION", w.name}, {"TOOK", w.age}, {"BY", w.by}, {"WAY", w.way}} {
 		if c.width > 0 {
 			p.pad(p.x + 1)
 			p.cell(m.styles.Title, c.name, c.width)
@@ -277,13 +279,16 @@ func (m *Model) commandFacts(s *sent) []fact {
 	return append(out, fact{label: "asked", text: asked})
 }
 
+func needsCommand(m *Model) string {
+	if m.pager().cur >= len(m.commands.list) {
+		return "there is no action under the cursor"
+	}
+	return ""
+}
+
 // goToCommand drills into the session of the action under the cursor.
 func (m *Model) goToCommand() tea.Cmd {
-	c, g := &m.commands, m.pager()
-	if g.cur >= len(c.list) {
-		return m.say("there is no action under the cursor")
-	}
-	m.table.follow(c.list[g.cur].action.Session, m.bodyRows(), m.opt.Now())
+	m.table.follow(m.commands.list[m.pager().cur].action.Session, m.bodyRows(), m.opt.Now())
 	m.openView(viewWhy)
 	return m.ask()
 }

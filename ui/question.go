@@ -27,6 +27,14 @@ type question struct {
 
 const questionLabels = 8
 
+// labelsFor is how wide the labels of a question are.
+func labelsFor(width int) int {
+	if width < 60 {
+		return questionLabels - 2
+	}
+	return questionLabels
+}
+
 // askFirst puts a question in place of the body.
 func (m *Model) askFirst(q question) tea.Cmd {
 	q.lastKey = m.opt.Now()
@@ -107,9 +115,10 @@ func (m *Model) drawQuestion(p *painter) {
 	if last != "" {
 		room -= min(wrapCount(last, p.width-2), 2)
 	}
-	for i, lines := range shareLines(facts, p.width-questionLabels-2, room) {
+	labels := labelsFor(p.width)
+	for i, lines := range shareLines(facts, p.width-labels-2, room) {
 		if lines > 0 {
-			m.drawFact(p, &facts[i], questionLabels, lines)
+			m.drawFact(p, &facts[i], labels, lines)
 		}
 	}
 	if last != "" {

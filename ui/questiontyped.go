@@ -71,7 +71,7 @@ func (m *Model) typedKey(name string) bool {
 func (m *Model) openTyped() tea.Cmd {
 	act, words, gen := m.question.act, m.question.words, m.gen
 	m.prompt = &prompt{
-		label: "Type  " + words + " :", hint: "then enter; a paste does nothing; esc: cancel (default)", in: newInput(""),
+		label: "Type  " + words + " :", hint: "then enter; esc cancels (default); a paste does nothing", in: newInput(""),
 		hand: &byHand{last: m.opt.Now()},
 		take: func(m *Model, text string) (tea.Cmd, bool) {
 			switch {
@@ -96,7 +96,7 @@ func (m *Model) openTyped() tea.Cmd {
 func (m *Model) openReason() tea.Cmd {
 	act := m.question.act
 	m.prompt = &prompt{
-		label: "reason", hint: "why; it stands in the audit and in the record of the end. enter: back to the question", in: newInput(act.reason),
+		label: "reason", hint: "why; kept with the audit and the end. enter and esc: back to the question", in: newInput(act.reason),
 		take: func(m *Model, text string) (tea.Cmd, bool) {
 			act.reason = text
 			m.question.lastKey = m.opt.Now()

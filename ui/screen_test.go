@@ -89,7 +89,9 @@ type screen struct {
 	now  time.Duration
 	quit bool
 	can  func(watchdog.ID) watchdog.Can // of those that are picked; nil: nothing is possible
-	said []tea.Msg                      // messages that only Bubble Tea understands
+	// follow: the focus of a window is what was asked for.
+	follow bool
+	said   []tea.Msg // messages that only Bubble Tea understands
 }
 
 // newScreen shows a window at a size.
@@ -135,6 +137,13 @@ func (s *screen) supervise(f Children, w watchdog.Window) {
 func (s *screen) answer(all watchdog.Window) watchdog.Window {
 	a := s.feed.last()
 	w := all
+	if d := all.Focus; s.follow && d != nil && d.ID != a.Focus {
+		w.Focus = nil
+		if i := slices.IndexFunc(all.Rows, func(r watchdog.Row) bool { return r.ID == a.Focus }); i >= 0 {
+			w.Focus = detailOf(all.Rows[i])
+			w.Focus.Can = s.can(a.Focus)
+		}
+	}
 	w.Picked = s.pick(&all, &a)
 	if a.Match != nil || a.OnlyAttention {
 		all.Rows = slices.DeleteFunc(slices.Clone(all.Rows), func(r watchdog.Row) bool {

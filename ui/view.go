@@ -67,7 +67,7 @@ func (m *Model) geometry() geometry {
 		g.footer = 2
 	}
 	g.header = min(2, h-g.footer)
-	if h < 5 || m.firstRunShown() {
+	if h < 5 || m.firstRunShown() || h < 14 && m.top() == viewQuestion {
 		g.header = min(1, h-g.footer)
 	}
 	left := h - g.header - g.footer

@@ -255,10 +255,22 @@ func (m *Model) restartFact(d *watchdog.Detail) fact {
 // ifRestarted says whether a restart could do harm, and what would be lost, from
 // what is known alone: whoever may not act reads it too.
 func ifRestarted(d *watchdog.Detail) (safe bool, text string) {
-	lost := lostText(d)
+	safe, text = restartRisk(d)
+	switch d.Verdict {
+	case watchdog.CrashLoop, watchdog.Restarting:
+	default:
+		if !d.Verdict.Ended() {
+			text += lostText(d)
+		}
+	}
+	return safe, text
+}
+
+// restartRisk is the harm that a restart could do.
+func restartRisk(d *watchdog.Detail) (safe bool, text string) {
 	const copies = "it may still be working; two copies could run"
 	if d.Terminal != nil && d.Terminal.Foreign {
-		return false, "a foreign terminal record says that it ended; " + copies + lost
+		return false, "a foreign terminal record says that it ended; " + copies
 	}
 	switch d.Verdict {
 	case watchdog.Completed, watchdog.Stopped, watchdog.Failed:
@@ -270,18 +282,18 @@ func ifRestarted(d *watchdog.Detail) (safe bool, text string) {
 	case watchdog.Restarting:
 		return false, "a restart is on its way already"
 	case watchdog.Silent, watchdog.Unknown, watchdog.Disputed:
-		return false, copies + lost
+		return false, copies
 	case watchdog.Stalled, watchdog.Wedge:
 		if d.Attention == watchdog.AttentionAct && d.BeatAge >= 0 && d.Cadence > 0 && d.BeatAge > 3*d.Cadence {
-			return false, copies + lost
+			return false, copies
 		}
-		return true, "once its stop is verified; it lives but does no work" + lost
+		return true, "once its stop is verified; it lives but does no work"
 	case watchdog.Waiting:
-		return false, "it waits as it said; the answer that it waits for would be refused" + lost
+		return false, "it waits as it said; the answer that it waits for would be refused"
 	case watchdog.Quiet:
-		return false, "it may be working: its work is not published" + lost
+		return false, "it may be working: its work is not published"
 	}
-	return false, "it works" + lost
+	return false, "it works"
 }
 
 // ifSettled is for an end that nobody has seen: it was settled.
