@@ -69,6 +69,7 @@ const (
 	keyOutbox     = "outbox"
 	keyCommands   = "commands"
 	keyResult     = "result:"
+	keyWords      = "words:"
 	registryKey   = "session:"
 	ledgerPattern = slotOpen + "*" + slotClose
 

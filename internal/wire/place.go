@@ -101,6 +101,10 @@ func CommandsKey(id watchdog.ID) string { return slot(id) + keyCommands }
 // ResultKey holds the one result of a command where there is no NATS.
 func ResultKey(id watchdog.ID, commandID string) string { return slot(id) + keyResult + commandID }
 
+// WordsKey is the stream of what receivers say on the way to the result of a
+// command.
+func WordsKey(id watchdog.ID, commandID string) string { return slot(id) + keyWords + commandID }
+
 // RegistryKey is the hash of the session registry.
 func RegistryKey(id watchdog.ID) string { return registryKey + string(id) }
 

@@ -51,11 +51,16 @@ func OpenConn(o Options, clock watchdog.Clock, logger *slog.Logger) (*Conn, erro
 		logger = slog.New(slog.DiscardHandler)
 	}
 	t.sockets = connCalls + connFollowers
+	return newConn(t, connCalls, clock, logger), nil
+}
+
+// newConn makes a connection of which so many calls may be under way.
+func newConn(t *target, calls int, clock watchdog.Clock, logger *slog.Logger) *Conn {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Conn{target: t, clock: clock, logger: logger, cancel: cancel, turns: make(chan struct{}, connCalls)}
+	c := &Conn{target: t, clock: clock, logger: logger, cancel: cancel, turns: make(chan struct{}, calls)}
 	c.renew = func() *client { return newClient(ctx, t, logger) }
 	c.client = c.renew()
-	return c, nil
+	return c
 }
 
 // Address is the redacted address for people.

@@ -50,6 +50,8 @@ type CommandHarness struct {
 	Keeps bool
 	// Authenticated says that whoever comes has proved who he is.
 	Authenticated bool
+	// Alone says that Serve empties one bus for each case.
+	Alone bool
 	// Patience is how long a change may take; 20 s if it is 0.
 	Patience time.Duration
 }
@@ -83,7 +85,12 @@ func RunCommands(t *testing.T, h CommandHarness) {
 		{"has one result that all learn", oneResult},
 		{"has one fate each while the bus dies", oneFateEach},
 	} {
-		t.Run(c.name, func(t *testing.T) { t.Parallel(); c.run(t, h) })
+		t.Run(c.name, func(t *testing.T) {
+			if !h.Alone {
+				t.Parallel()
+			}
+			c.run(t, h)
+		})
 	}
 }
 
