@@ -5,6 +5,7 @@ package sourcetest
 import (
 	"bytes"
 	"flag"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -37,20 +38,23 @@ func RealBinary(t testing.TB, name string) string {
 }
 
 // FreePort gives a loopback port that was free a moment ago, and each of them
-// only once: a server that is away for a while finds its own again.
+// only once: a server that is away for a while finds its own again. They are
+// below those that systems give to connections, one of which could have it by
+// then, even to itself.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+	for range 1000 {
+		port := 15_000 + rand.IntN(17_000)
+		if _, again := givenPorts.LoadOrStore(port, true); again {
+			continue
 		}
-		port := l.Addr().(*net.TCPAddr).Port
-		_ = l.Close()
-		if _, again := givenPorts.LoadOrStore(port, true); !again {
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			_ = l.Close()
 			return port
 		}
 	}
+	t.Fatal("no port is free between 15000 and 32000")
+	return 0
 }
 
 var givenPorts sync.Map
