@@ -1,4 +1,9 @@
+//go:build !race
+
 package cli_test
+
+// The program as a user gets it: the race detector is not in it, and would see
+// nothing of it from here.
 
 import (
 	"bytes"
@@ -12,19 +17,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/sessionwatch/sessionwatch/ui/cli"
 	"github.com/sessionwatch/sessionwatch/ui/terminal/terminaltest"
 )
-
-// asBuilt compiles the program as a user gets it, once for a test.
-func asBuilt(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "sessionwatch")
-	if out, err := exec.Command(terminaltest.Need(t, "go"), "build", "-o", path, "github.com/sessionwatch/sessionwatch").CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
-	}
-	return path
-}
 
 // guardians lists the processes that look after the terminals of a program.
 func guardians(t *testing.T, path string) (found []string) {
@@ -134,15 +128,4 @@ func wardOf(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))[1]
-}
-
-func TestTheGuardianIsNobodysCommand(t *testing.T) {
-	var out, complaint strings.Builder
-	env, _ := inProcess(t, &out, &complaint, "SESSIONWATCH_TERMINAL_GUARDIAN=1")
-	if code := cli.Main([]string{"--terminal-guardian"}, env); code != 2 || !strings.Contains(complaint.String(), "unknown flag") {
-		t.Errorf("exit code %d, %s", code, complaint.String())
-	}
-	if cli.Main([]string{"--help"}, env); strings.Contains(out.String(), "guardian") {
-		t.Error("the guardian is seen in help")
-	}
 }

@@ -16,16 +16,6 @@ import (
 	"github.com/sessionwatch/sessionwatch/ui/terminal/terminaltest"
 )
 
-// built compiles a command as a user gets it: the test binary carries more.
-func built(t testing.TB, pkg string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), filepath.Base(pkg))
-	if out, err := exec.Command("go", "build", "-o", path, pkg).CombinedOutput(); err != nil {
-		t.Fatalf("building %s: %v\n%s", pkg, err, out)
-	}
-	return path
-}
-
 // firstFrame is the time from the start of a process to a text on its terminal.
 func firstFrame(b *testing.B, cmd *exec.Cmd, text string) time.Duration {
 	b.Helper()
@@ -66,7 +56,10 @@ func hangingResolver(b *testing.B) []string {
 // BenchmarkFirstFrameOfTheBinary compares the first frame of the built program
 // with that of a bare Bubble Tea program, started in turns.
 func BenchmarkFirstFrameOfTheBinary(b *testing.B) {
-	sessionwatch, bare := built(b, "github.com/sessionwatch/sessionwatch"), built(b, "./testdata/bare")
+	sessionwatch, bare := asBuilt(b), filepath.Join(b.TempDir(), "bare")
+	if err := build(bare, "./testdata/bare"); err != nil {
+		b.Fatal(err)
+	}
 	mute := muteServer(b)
 	for _, c := range []struct {
 		name        string

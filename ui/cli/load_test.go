@@ -169,7 +169,7 @@ func TestLoad100kSessions(t *testing.T) {
 	if os.Getenv("SESSIONWATCH_SOAK") == "" {
 		t.Skip("set SESSIONWATCH_SOAK=short or long, as .ci/soak does")
 	}
-	binary := built(t, "github.com/sessionwatch/sessionwatch")
+	binary := asBuilt(t)
 	for _, c := range []struct {
 		name   string
 		serve  func(testing.TB) string

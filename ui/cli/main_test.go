@@ -117,3 +117,14 @@ func TestUnwritableAnswerIsBadNews(t *testing.T) {
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+func TestTheGuardianIsNobodysCommand(t *testing.T) {
+	var out, complaint strings.Builder
+	env, _ := inProcess(t, &out, &complaint, "SESSIONWATCH_TERMINAL_GUARDIAN=1")
+	if code := cli.Main([]string{"--terminal-guardian"}, env); code != 2 || !strings.Contains(complaint.String(), "unknown flag") {
+		t.Errorf("exit code %d, %s", code, complaint.String())
+	}
+	if cli.Main([]string{"--help"}, env); strings.Contains(out.String(), "guardian") {
+		t.Error("the guardian is seen in help")
+	}
+}

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(tests{m}, map[string]func(){
 		"sessionwatch":          func() { os.Exit(cli.Main(os.Args[1:], cli.System())) },
 		"sessionwatch-wedging":  func() { os.Exit(mainThatWedges()) },
 		"sessionwatch-engining": func() { os.Exit(cli.MainWithWedgingEngine(os.Args[1:], cli.System())) },
@@ -36,6 +36,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir+"/home")
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			// Nothing listens there: no script may find a server that it did
 			// not start.
 			e.Setenv("NATS_URL", "nats://127.0.0.1:1")

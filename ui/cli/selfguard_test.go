@@ -180,6 +180,7 @@ func TestWhatIsNoWedge(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			waits(t)
 			dir := t.TempDir()
 			p := terminaltest.StartPTY(t, terminaltest.Normal, program(t, alone(t), "demo", "--data-dir", dir, "--watchdog-timeout", "1.5"))
 			p.Await("need")

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -232,15 +233,21 @@ func (a *agent) beat() string {
 	return text + "}"
 }
 
-// beats sends n beats to NATS and, as producers do, to Redis.
+// beats sends n beats.
 func (f *fleet) beats(a *agent, n int) {
+	f.t.Helper()
+	f.beatsWhile(a, func(sent int) bool { return sent < n })
+}
+
+// beatsWhile sends beats to NATS and, as producers do, to Redis.
+func (f *fleet) beatsWhile(a *agent, more func(sent int) bool) {
 	f.t.Helper()
 	bus, keys := dialNATS(f.t, f.nats), ofRedis{dialBare(f.t, f.redis)}
 	defer bus.Close()
 	defer keys.Close()
 	tick := time.NewTicker(a.every)
 	defer tick.Stop()
-	for i := range n {
+	for i := 0; more(i); i++ {
 		if i > 0 {
 			<-tick.C
 		}
@@ -253,22 +260,25 @@ func (f *fleet) beats(a *agent, n int) {
 // A producer that stops is lost once in every store; what comes late from it is
 // kept and listed, and is no life; its next run is another generation.
 func TestAnExecutionEndsOnce(t *testing.T) {
+	waits(t)
 	f := newFleet(t)
 	screen := terminaltest.StartPTY(t, screenSize, program(t, f.environ, "attach", "--config", f.config, "--data-dir", f.dirs[0]))
-	var all sync.WaitGroup
+	// Somebody has to live on: a whole fleet that goes is held, not settled.
+	var over atomic.Bool
+	var both, others sync.WaitGroup
+	rest := []*agent{{id: "steady1", boot: "s", every: time.Second}, {id: "steady2", boot: "s", every: time.Second}, {id: "steady3", boot: "s", every: time.Second}}
+	for _, a := range rest {
+		others.Go(func() { f.beatsWhile(a, func(int) bool { return !over.Load() }) })
+	}
+	defer others.Wait()
+	defer over.Store(true)
 	for _, first := range []*agent{
 		{id: "declares", boot: "one", every: time.Second},
 		{id: "plain", every: 500 * time.Millisecond, plain: true},
 	} {
-		all.Go(func() { f.livesTwice(first) })
+		both.Go(func() { f.livesTwice(first) })
 	}
-	// Somebody has to live on: a whole fleet that goes is held, not settled.
-	steady := &agent{id: "steady", boot: "s", every: time.Second}
-	rest := []*agent{steady, {id: "steady2", boot: "s", every: time.Second}, {id: "steady3", boot: "s", every: time.Second}}
-	for _, a := range rest {
-		all.Go(func() { f.beats(a, 16) })
-	}
-	all.Wait()
+	both.Wait()
 	screen.Await("declares")
 	screen.Await("plain")
 	for _, a := range rest {
@@ -316,6 +326,7 @@ func (f *fleet) livesTwice(first *agent) {
 // Serves that are killed at any moment, while producers die and come again,
 // leave one record of each execution that is over, and none of one that lives.
 func TestKilledServesEndEveryExecutionOnce(t *testing.T) {
+	waits(t)
 	f := newFleet(t)
 	const sessions, lives = 6, 3
 	quit := make(chan struct{})
