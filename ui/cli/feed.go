@@ -31,7 +31,7 @@ func (f *engineFeed) Windows() <-chan watchdog.Window { return f.watching.engine
 func (f *engineFeed) Retry() { f.watching.retry() }
 
 // About says what is watched.
-func (f *engineFeed) About() ui.About { return f.about }
+func (f *engineFeed) About() ui.About { return f.watching.taping.offer(f.about) }
 
 // Children reads what is supervised here.
 func (f *engineFeed) Children() ui.Children {
@@ -96,7 +96,7 @@ type stationFeed struct {
 
 // About says what is watched, and what runs here and ends with it.
 func (f *stationFeed) About() ui.About {
-	about := f.about
+	about := f.engineFeed.About()
 	if f.station.children == nil {
 		return about
 	}
@@ -267,7 +267,7 @@ func (f *replayFeed) About() ui.About {
 	if f.path != "" {
 		name = filepath.Base(f.path)
 	}
-	return ui.About{Name: name, ReadOnly: true, Replay: f.player}
+	return ui.About{Name: name, ReadOnly: true, Replay: f.player, Trial: replayTrial{f.path}}
 }
 
 // Close ends the playing.

@@ -100,7 +100,7 @@ func (h *host) openConfigured(ctx context.Context, t ui.Target) (ui.Feed, error)
 		}
 	}
 	if h.supervises && len(settings.Sessions) > 0 && !settings.ReadOnly && t.Context == h.first {
-		s, err := openStation(settings, stationOptions{role: "screen", db: "screen.db", state: "screen.json",
+		s, err := openStation(settings, stationOptions{role: "screen", tapes: true, db: "screen.db", state: "screen.json",
 			sessions: settings.Sessions, log: h.log, spawn: h.spawn, guard: h.guard})
 		if err != nil {
 			return nil, err
@@ -170,7 +170,7 @@ func bareSettings(origin, natsURL, redisURL string) (*config.Config, error) {
 
 // observe starts an observer that reads what ends. A demo settles nothing.
 func (h *host) observe(settings *config.Config, demo bool) (*started, error) {
-	o := observerOptions{clock: clock.System(), log: h.log, ping: true, spawn: h.spawn, guard: h.guard}
+	o := observerOptions{clock: clock.System(), log: h.log, ping: true, tapes: true, spawn: h.spawn, guard: h.guard}
 	if !demo {
 		var err error
 		if o.settling, err = newSettling(settings, settlingOptions{clock: o.clock, log: h.log, spawn: h.spawn}); err != nil {

@@ -31,6 +31,7 @@ type observer struct {
 	foreign  func(*watchdog.Beat) // told every beat that a bus brings; nil: nobody is
 	spawn    func(func())         // starts a goroutine
 	guard    *selfGuard           // watches over the engine; nil: nothing does
+	taping   *taping              // keeps what comes in; nil: nothing does
 	acting   *acting              // carries out what people ask for; nil: nothing can be acted on
 
 	running sync.WaitGroup // the sources' Run
@@ -48,6 +49,7 @@ type observerOptions struct {
 	// settling finds the ledger of what is watched; nil: ends are not looked for.
 	settling *settling
 	sweeps   bool // what the engine decides is settled
+	tapes    bool // keeps what comes in, for trials and recordings from a screen
 	// spawn starts the observer's goroutines; nil: go. Beside a screen it must
 	// give the terminal back when one of them panics.
 	spawn func(func())
@@ -77,7 +79,9 @@ func newObserver(settings *config.Config, o observerOptions) *observer {
 			carry(effects)
 		}
 	}
+	tapes := newTaping(settings, &o, &engine)
 	out := &observer{
+		taping:   tapes,
 		spawn:    o.spawn,
 		guard:    o.guard,
 		engine:   watchdog.NewEngine(engine),
@@ -177,6 +181,7 @@ func (o *observer) close() {
 		s.Close()
 	}
 	o.running.Wait()
+	o.taping.close(o.log)
 }
 
 // retry asks every source again now.

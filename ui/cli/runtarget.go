@@ -26,7 +26,7 @@ func (h *host) openRun(t ui.Target) (ui.Feed, error) {
 	if err := checkSession(session); err != nil {
 		return nil, err
 	}
-	s, err := openStation(settings, stationOptions{role: "run", db: stateFile("run-", session.ID, ".db"), state: stateFile("run-", session.ID, ".json"),
+	s, err := openStation(settings, stationOptions{role: "run", tapes: true, db: stateFile("run-", session.ID, ".db"), state: stateFile("run-", session.ID, ".json"),
 		sessions: []config.Session{session}, log: h.log, spawn: h.spawn, guard: h.guard})
 	if err != nil {
 		return nil, err
@@ -47,5 +47,5 @@ func (h *host) openSweeping(settings *config.Config) (*station, error) {
 	if settings.ReadOnly {
 		return nil, errors.New("read-only: nothing can be settled from here; leave --sweep out, or read_only")
 	}
-	return openStation(settings, stationOptions{role: "screen", db: "sweep.db", sweeps: true, log: h.log, spawn: h.spawn, guard: h.guard})
+	return openStation(settings, stationOptions{role: "screen", tapes: true, db: "sweep.db", sweeps: true, log: h.log, spawn: h.spawn, guard: h.guard})
 }

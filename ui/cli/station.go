@@ -48,6 +48,7 @@ type stationOptions struct {
 	state    string // of the supervisor, likewise
 	sessions []config.Session
 	sweeps   bool // settles what others run too
+	tapes    bool // keeps what comes in, for a screen
 	log      *slog.Logger
 	spawn    func(func())
 	guard    *selfGuard // watches over the engine; nil: nothing does
@@ -97,7 +98,7 @@ func openStation(settings *config.Config, o stationOptions) (s *station, err err
 	s.acting = newActing(settings, actingOptions{role: o.role, settling: s.settling, children: func() *supervising { return s.children }, audit: s.audit,
 		released: o.released, clock: s.clock, log: o.log, spawn: o.spawn})
 	observer := newObserver(settings, observerOptions{clock: s.clock, log: o.log, ping: true, settling: s.settling, sweeps: o.sweeps, spawn: o.spawn,
-		guard: o.guard, acting: s.acting})
+		guard: o.guard, acting: s.acting, tapes: o.tapes})
 	if len(o.sessions) > 0 {
 		s.children, err = openSupervising(settings, supervisingOptions{sessions: o.sessions, dir: s.dir, state: o.state, writer: s.writer,
 			ends: patientEnds{s.settling}, byHand: o.role == roleRun, clock: s.clock, log: o.log, engine: observer.engine,

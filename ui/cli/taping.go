@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
+	"github.com/sessionwatch/sessionwatch/internal/config"
 	"github.com/sessionwatch/sessionwatch/sources/recording"
 	"github.com/sessionwatch/sessionwatch/ui"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -16,11 +18,41 @@ import (
 // file if somebody wants that.
 type taping struct{ *recording.Deck }
 
+// newTaping taps an engine that is about to be made, if that is wanted; nil: it is
+// not.
+func newTaping(settings *config.Config, o *observerOptions, engine *watchdog.EngineConfig) *taping {
+	if !o.tapes {
+		return nil
+	}
+	t := &taping{recording.NewDeck(recording.MemoryOptions{Program: readBuild().Version, Name: nameOf(settings),
+		Started: o.clock.Now(), Policy: settings.Policy, Sweeper: engine.Sweeper})}
+	engine.Tap = t.Deck
+	return t
+}
+
+// offer lets a screen try and record.
+func (t *taping) offer(about ui.About) ui.About {
+	if t != nil {
+		about.Trial, about.Recorder = t, t
+	}
+	return about
+}
+
+// close completes a file that is being recorded.
+func (t *taping) close(log *slog.Logger) {
+	if t == nil {
+		return
+	}
+	if err := t.Close(); err != nil {
+		log.Error("a recording is incomplete", "error", err)
+	}
+}
+
 // Record begins to record to a new file.
-func (t taping) Record(_ context.Context, path string) error { return t.Deck.Record(path) }
+func (t *taping) Record(_ context.Context, path string) error { return t.Deck.Record(path) }
 
 // Stop completes the file and says what is in it.
-func (t taping) Stop(context.Context) (string, error) {
+func (t *taping) Stop(context.Context) (string, error) {
 	tape, err := t.Deck.Stop()
 	if err != nil {
 		return "", err
@@ -30,7 +62,7 @@ func (t taping) Stop(context.Context) (string, error) {
 }
 
 // Tape says what is recorded now.
-func (t taping) Tape() (ui.Tape, bool) {
+func (t *taping) Tape() (ui.Tape, bool) {
 	tape, ok := t.Deck.Tape()
 	if !ok {
 		return ui.Tape{}, false
@@ -39,7 +71,7 @@ func (t taping) Tape() (ui.Tape, bool) {
 }
 
 // Reach is as far as memory goes back.
-func (t taping) Reach(context.Context) (ui.TrialReach, error) {
+func (t *taping) Reach(context.Context) (ui.TrialReach, error) {
 	from, to := t.Memory().Reach()
 	text := fmt.Sprintf("what came in from %s, %s", time.Unix(0, from.Wall).UTC().Format("15:04:05Z"), age(to.Mono-from.Mono))
 	if t.Memory().Overrun() {
@@ -49,7 +81,7 @@ func (t taping) Reach(context.Context) (ui.TrialReach, error) {
 }
 
 // Try judges what is kept by another policy.
-func (t taping) Try(ctx context.Context, would watchdog.Policy) (watchdog.TrialResult, error) {
+func (t *taping) Try(ctx context.Context, would watchdog.Policy) (watchdog.TrialResult, error) {
 	r, err := t.Memory().Reader(ctx)
 	if err != nil {
 		return watchdog.TrialResult{}, err
