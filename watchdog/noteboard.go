@@ -28,8 +28,15 @@ const (
 	maxKeyBytes = 320
 )
 
-// ErrNewerNote is wrapped by NoteBoard.Put if a newer note of the key stands.
-var ErrNewerNote = errors.New("a newer note stands there")
+// NewerNote is the error of NoteBoard.Put if a newer note of the key stands: then
+// nothing was written.
+type NewerNote struct{ Stands AlertNote }
+
+// Error says who wrote it, and when.
+func (e *NewerNote) Error() string {
+	return fmt.Sprintf("a newer note stands there: %s by %s at %s; look at it, and at your clock, before you write again",
+		e.Stands.Kind, e.Stands.Author, e.Stands.At.Format("15:04:05.000Z"))
+}
 
 // Check says why a note cannot be put on a board.
 func (n AlertNote) Check() error {
@@ -79,6 +86,17 @@ func (n AlertNote) Ahead(now time.Time) bool { return n.At.Sub(now) > NoteAhead 
 // clock.
 func (n AlertNote) Lapsed(now time.Time) bool {
 	return n.Kind == NoteClear || !n.Until.IsZero() && !n.Until.After(now)
+}
+
+// Matches reports whether a note is of every session whose id matches a pattern,
+// and id is one.
+func (n AlertNote) Matches(id ID) bool {
+	pattern, ok := n.Key.Pattern()
+	if !ok {
+		return false
+	}
+	matched, err := path.Match(pattern, string(id))
+	return err == nil && matched
 }
 
 // Disposable reports whether a board may drop a note, by the reader's wall clock.
@@ -145,14 +163,13 @@ func dropOrder(a, b AlertNote, now time.Time) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Order(b), cmp.Compare(a.Key, b.Key))
 }
 
-// MayReplace says why a note may not be put where another stands: then the error
-// wraps ErrNewerNote. Both are as OnBoard gives them.
+// MayReplace says why a note may not be put where another stands: a *NewerNote.
+// Both are as OnBoard gives them.
 func (n AlertNote) MayReplace(stands AlertNote, now time.Time) error {
 	if stands.Ahead(now) || n.Order(stands) > 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s by %s at %s; look at it, and at your clock, before you write again",
-		ErrNewerNote, stands.Kind, stands.Author, stands.At.Format("15:04:05.000Z"))
+	return &NewerNote{stands}
 }
 
 // MemoryBoard is a NoteBoard that lives as long as its process: for tests, and

@@ -69,8 +69,8 @@ func OpenBoard(path string, readOnly bool, clock watchdog.Clock, logger *slog.Lo
 // Junk is how many entries of the file are no notes.
 func (b *Board) Junk() int { return int(b.junk.Load()) }
 
-// Put writes one note over what stands at its alert. It wraps
-// watchdog.ErrNewerNote if that is newer, and ErrReadOnly.
+// Put writes one note over what stands at its alert. Its error
+// wraps a *watchdog.NewerNote if that is newer, or ErrReadOnly.
 func (b *Board) Put(ctx context.Context, n watchdog.AlertNote) error {
 	text, err := wire.EncodeNote(n)
 	if err == nil {

@@ -79,8 +79,8 @@ func (b *Board) Link() watchdog.LinkChanged { return *b.js.link.latest.Load() }
 // Junk is how many entries of the bucket are no notes.
 func (b *Board) Junk() int { return int(b.junk.Load()) }
 
-// Put writes one note over what stands at its alert. It wraps
-// watchdog.ErrNewerNote if that is newer, ErrReadOnly and ErrNoJetStream.
+// Put writes one note over what stands at its alert. Its error
+// wraps a *watchdog.NewerNote if that is newer, ErrReadOnly or ErrNoJetStream.
 func (b *Board) Put(ctx context.Context, n watchdog.AlertNote) error {
 	payload, err := wire.EncodeNote(n)
 	if err == nil {

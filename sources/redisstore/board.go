@@ -76,8 +76,8 @@ func (b *Board) Junk() int { return int(b.junk.Load()) }
 
 func (b *Board) nowWall() time.Time { return time.Unix(0, b.conn.clock.Now().Wall) }
 
-// Put writes one note over what stands at its alert. It wraps
-// watchdog.ErrNewerNote if that is newer, and ErrReadOnly.
+// Put writes one note over what stands at its alert. Its error
+// wraps a *watchdog.NewerNote if that is newer, or ErrReadOnly.
 func (b *Board) Put(ctx context.Context, n watchdog.AlertNote) error {
 	text, err := wire.EncodeNote(n)
 	if err == nil {
@@ -146,10 +146,11 @@ func (b *Board) read(ctx context.Context, field string, most int64) (text string
 // failed says what went wrong, in words.
 func (b *Board) failed(what string, err error) error {
 	var full sentence
+	var newer *watchdog.NewerNote
 	switch {
 	case isWrongType(err):
 		return fmt.Errorf("%s: the key %s at %s holds no notes but something else; remove it", what, wire.AlertsKey, b.conn.target.display)
-	case errors.As(err, &full), errors.Is(err, watchdog.ErrNewerNote), errors.Is(err, ErrReadOnly), errors.Is(err, errConnClosed),
+	case errors.As(err, &full), errors.As(err, &newer), errors.Is(err, ErrReadOnly), errors.Is(err, errConnClosed),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w", what, err)
 	}

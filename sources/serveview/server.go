@@ -77,6 +77,13 @@ type Options struct {
 	Registry func() Registry // nil: none is kept
 	// Do asks for an action, as Engine.Do; nil: nothing can be acted on here.
 	Do func(ctx context.Context, c watchdog.Command) (watchdog.Action, error)
+	// Note writes what an operator says of an alert where colleagues see it; nil:
+	// it cannot be kept. Its error may be a *watchdog.NewerNote.
+	Note func(ctx context.Context, n watchdog.AlertNote) error
+	// Raised gives the alerts that were raised after the first so many, as far as
+	// they are kept, how many were raised by now, and what is closed when there are
+	// more. nil: none are.
+	Raised func(after uint64) (news []watchdog.Raise, now uint64, changed <-chan struct{})
 	// Audit appends one entry to the audit file, as a line of JSON, and returns
 	// once it stands there. nil: none is kept.
 	Audit  func(entry any) error
@@ -144,6 +151,8 @@ func (s *Server) Handler() http.Handler {
 	handle("GET /v1/registry", s.registry)
 	handle("GET /v1/actions", s.actions)
 	handle("POST /v1/actions", s.act)
+	handle("POST /v1/notes", s.note)
+	handle("GET /v1/raised", s.raisedAlerts)
 	handle("GET /v1/logs", s.logs)
 	handle("GET /v1/dumps", s.dumps)
 	handle("GET /v1/dumps/{name...}", s.dump)
