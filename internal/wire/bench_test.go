@@ -13,7 +13,7 @@ const fiveFields = `{"session_id":"batch-job-abc123","state":"running","uptime_s
 
 const allFields = `{"session_id":"batch-job-abc123","state":"running","uptime_secs":142,"credits_remaining":8.43,"current_task":"Processing chunk 47/200",` +
 	`"generation":3,"boot_id":"k3x9","seq":17,"idle_secs":0.4,"heartbeat_interval_secs":30,"stall_timeout_secs":300,` +
-	`"waiting_for":null,"waiting_max_secs":null,"loop_lag_ms":2,"agent_id":"worker-7","host":"eu1-02","pid":4711,"message":null}`
+	`"waiting_for":null,"waiting_max_secs":null,"loop_lag_ms":2,"agent_id":"worker-7","host":"eu1-02","pid":4711,"message":null,"commands":["stop","dump"]}`
 
 // fiveStruct and allStruct are what encoding/json is given as the floor.
 type fiveStruct struct {
@@ -39,6 +39,7 @@ type allStruct struct {
 	Host       *string  `json:"host"`
 	PID        *int64   `json:"pid"`
 	Message    *string  `json:"message"`
+	Commands   []string `json:"commands"`
 }
 
 // simpleStruct is the cheapest target that encoding/json can be given.

@@ -149,6 +149,8 @@ func (d *decoder) take(f field) {
 	case fieldUptime, fieldCredits, fieldGeneration, fieldSeq, fieldPID,
 		fieldIdle, fieldInterval, fieldStallTimeout, fieldWaitingMax, fieldLoopLag:
 		ok = d.token.kind == kindNumber && d.takeNumber(f)
+	case fieldCommands:
+		ok = d.token.kind == kindArray && d.takeCommands()
 	default:
 		ok = d.token.kind == kindText && d.takeText(f)
 	}
@@ -199,6 +201,47 @@ func (d *decoder) takeText(f field) bool {
 		b.Message = text
 	}
 	return true
+}
+
+// takeCommands reports whether the scanned array is of texts. Words that are not
+// known are of a newer version.
+func (d *decoder) takeCommands() bool {
+	list := scanner{src: d.src[:d.token.end], pos: d.token.start}
+	var (
+		takes watchdog.OpSet
+		t     token
+	)
+	for list.space() != 0 { // it was scanned before, so it is well formed
+		if !list.value(&t) || t.kind != kindText {
+			return false
+		}
+		word := list.src[t.start:t.end]
+		if t.escaped {
+			word = unquote(word)
+		}
+		takes |= opOf(word)
+		list.space()
+		list.pos++ // the comma, or beyond the end
+	}
+	d.beat.Takes, d.beat.TakesSaid = takes, true
+	return true
+}
+
+// opOf is the set of the op of a word; empty if it is not known.
+func opOf(word []byte) watchdog.OpSet {
+	switch watchdog.Op(word) {
+	case watchdog.OpStop:
+		return watchdog.OpSetOf(watchdog.OpStop)
+	case watchdog.OpKill:
+		return watchdog.OpSetOf(watchdog.OpKill)
+	case watchdog.OpExpire:
+		return watchdog.OpSetOf(watchdog.OpExpire)
+	case watchdog.OpRestart:
+		return watchdog.OpSetOf(watchdog.OpRestart)
+	case watchdog.OpDump:
+		return watchdog.OpSetOf(watchdog.OpDump)
+	}
+	return 0
 }
 
 // takeNumber reports whether the scanned number may stand in f. A required one

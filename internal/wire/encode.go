@@ -35,6 +35,7 @@ func AppendBeat(dst []byte, b *watchdog.Beat) []byte {
 	e.text(fieldHost, b.Host)
 	e.whole(fieldPID, b.PID, b.PID > 0)
 	e.text(fieldMessage, b.Message)
+	e.ops(b.Takes, b.TakesSaid)
 	return append(e.dst, '}')
 }
 
@@ -83,6 +84,23 @@ func (e *encoder) text(f field, text []byte) {
 		return
 	}
 	e.dst = AppendString(e.dst, termtext.Clean(text))
+}
+
+// ops appends the commands that a publisher takes.
+func (e *encoder) ops(takes watchdog.OpSet, known bool) {
+	e.name(fieldCommands)
+	if !known {
+		e.null()
+		return
+	}
+	e.dst = append(e.dst, '[')
+	for i, op := range takes.Ops() {
+		if i > 0 {
+			e.dst = append(e.dst, ',')
+		}
+		e.dst = AppendString(e.dst, string(op))
+	}
+	e.dst = append(e.dst, ']')
 }
 
 func (e *encoder) whole(f field, v int64, known bool) {

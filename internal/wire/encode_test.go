@@ -20,7 +20,7 @@ func fullBeat() *watchdog.Beat {
 		ID: []byte("batch-job-abc123"), State: watchdog.StateRunning, StateText: []byte("running"), Uptime: 142, Credits: 8.43,
 		Task: []byte("Processing chunk 47/200"), Generation: 3, BootID: []byte("k3x9"), Seq: 17, Idle: 400 * time.Millisecond,
 		Interval: 30 * time.Second, StallTimeout: 300 * time.Second, LoopLag: 2 * time.Millisecond, PID: 4711,
-		Agent: []byte("worker-7"), Host: []byte("eu1-02"),
+		Agent: []byte("worker-7"), Host: []byte("eu1-02"), Takes: watchdog.OpSetOf(watchdog.OpStop, watchdog.OpDump), TakesSaid: true,
 	}
 }
 
@@ -80,6 +80,9 @@ func drawnBeat(t *rapid.T) *watchdog.Beat {
 		StallTimeout: declared.Draw(t, "stall"), WaitingFor: watchdog.Wait(rapid.IntRange(0, 4).Draw(t, "wait")), WaitingMax: declared.Draw(t, "max"),
 		LoopLag: age.Draw(t, "lag"), PID: rapid.Int64Range(0, math.MaxInt64).Draw(t, "pid"),
 		Agent: drawnText(t, "agent"), Host: drawnText(t, "host"), Message: drawnText(t, "message"),
+	}
+	if b.TakesSaid = rapid.Bool().Draw(t, "takes said"); b.TakesSaid {
+		b.Takes = watchdog.OpSetOf(rapid.SliceOf(rapid.SampledFrom(watchdog.Ops())).Draw(t, "takes")...)
 	}
 	return b
 }

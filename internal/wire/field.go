@@ -24,6 +24,7 @@ const (
 	fieldHost
 	fieldPID
 	fieldMessage
+	fieldCommands
 	fieldCount // also: unknown
 )
 
@@ -34,7 +35,7 @@ func (f field) optional() bool { return f >= fieldGeneration }
 var fieldNames = [fieldCount]string{
 	"session_id", "state", "uptime_secs", "credits_remaining", "current_task",
 	"generation", "boot_id", "seq", "idle_secs", "heartbeat_interval_secs", "stall_timeout_secs",
-	"waiting_for", "waiting_max_secs", "loop_lag_ms", "agent_id", "host", "pid", "message",
+	"waiting_for", "waiting_max_secs", "loop_lag_ms", "agent_id", "host", "pid", "message", "commands",
 }
 
 // fieldOf finds a field by its exact name; fieldCount if it is unknown.

@@ -254,7 +254,7 @@ func (o *oracle) read(id string) (b watchdog.Beat, err error) {
 		refuse(watchdog.RefusedJSON)
 	}
 	known := " session_id state uptime_secs credits_remaining current_task generation boot_id seq idle_secs heartbeat_interval_secs" +
-		" stall_timeout_secs waiting_for waiting_max_secs loop_lag_ms agent_id host pid message "
+		" stall_timeout_secs waiting_for waiting_max_secs loop_lag_ms agent_id host pid message commands "
 	fields := map[string]any{}
 	for _, m := range members {
 		if m.name == "" || strings.Contains(m.name, " ") || !strings.Contains(known, " "+m.name+" ") {
@@ -401,6 +401,19 @@ func (o *oracle) optional(b *watchdog.Beat, fields map[string]any) {
 	text("agent_id", &b.Agent, true)
 	text("host", &b.Host, true)
 	text("message", &b.Message, true)
+	try("commands", func(v any) bool {
+		list, ok := v.([]any)
+		var ops []watchdog.Op
+		for _, item := range list {
+			word, isText := item.(string)
+			ok = ok && isText
+			ops = append(ops, watchdog.Op(word))
+		}
+		if ok {
+			b.Takes, b.TakesSaid = watchdog.OpSetOf(ops...), true
+		}
+		return ok
+	})
 	try("waiting_for", func(v any) bool {
 		word, _ := v.(string)
 		b.WaitingFor = map[string]watchdog.Wait{

@@ -14,11 +14,13 @@ const (
 	kindNull kind = iota // also NaN, Infinity and -Infinity
 	kindText
 	kindNumber
-	kindOther // true, false, an object, an array
+	kindArray
+	kindOther // true, false, an object
 )
 
 // token is one scanned value. Of a text, src[start:end] is what stands between
-// the quotes; of a number, its spelling.
+// the quotes; of a number, its spelling; of an array, what stands between the
+// brackets.
 type token struct {
 	kind       kind
 	plain      bool // text: printable ASCII without escapes
@@ -80,9 +82,14 @@ func (s *scanner) value(t *token) bool {
 	switch c := s.src[s.pos]; c {
 	case '"':
 		return s.text(t)
-	case '{', '[':
+	case '{':
 		t.kind = kindOther
 		return s.nested()
+	case '[':
+		t.kind, t.start = kindArray, s.pos+1
+		ok := s.nested()
+		t.end = s.pos - 1
+		return ok
 	case 'n':
 		return s.literal(t, "null", kindNull)
 	case 't':
