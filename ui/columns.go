@@ -3,6 +3,7 @@ package ui
 import (
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -17,6 +18,9 @@ type column struct {
 	from int
 	help string
 	draw func(*Model, *painter, *watchdog.Row, int)
+	// field and value are its heading and its cells in a file.
+	field string
+	value func(*watchdog.Row) string
 }
 
 // The columns that are always there.
@@ -32,25 +36,25 @@ const (
 // width 0: it takes shortName or longName; WHY / TASK the rest.
 func allColumns() []column {
 	return []column{
-		{name: "FOR", right: true, width: 4, from: 55, help: "since when the verdict holds", draw: drawFor},
-		{name: "SESSION", from: 0, help: "the session's id", draw: nil},
-		{name: "GEN", right: true, width: 4, from: 100, help: "generation: which execution of the session", draw: drawGen},
-		{name: "UP", right: true, width: 4, from: 105, help: "since its execution started", draw: func(m *Model, p *painter, r *watchdog.Row, w int) {
+		{name: "FOR", field: "since_secs", value: func(r *watchdog.Row) string { return secondsOf(r.For) }, right: true, width: 4, from: 55, help: "since when the verdict holds", draw: drawFor},
+		{name: "SESSION", field: "session_id", value: func(r *watchdog.Row) string { return string(r.ID) }, from: 0, help: "the session's id", draw: nil},
+		{name: "GEN", field: "generation", value: func(r *watchdog.Row) string { return figure(int64(r.Generation)) }, right: true, width: 4, from: 100, help: "generation: which execution of the session", draw: drawGen},
+		{name: "UP", field: "uptime_secs", value: func(r *watchdog.Row) string { return secondsOf(r.Uptime) }, right: true, width: 4, from: 105, help: "since its execution started", draw: func(m *Model, p *painter, r *watchdog.Row, w int) {
 			p.cellRight(Style{}, appendAge(m.scratch[:0], stepped(r, r.Uptime)), w)
 		}},
-		{name: "BEAT", right: true, width: 4, from: 60, help: "age of the last beat: it lives", draw: func(m *Model, p *painter, r *watchdog.Row, w int) {
+		{name: "BEAT", field: "beat_age_secs", value: func(r *watchdog.Row) string { return secondsOf(r.BeatAge) }, right: true, width: 4, from: 60, help: "age of the last beat: it lives", draw: func(m *Model, p *painter, r *watchdog.Row, w int) {
 			p.cellRight(Style{}, appendBeatAge(m.scratch[:0], r), w)
 		}},
-		{name: "WORK", right: true, width: 4, from: 70, help: "age of the last work; ~ last visible change, > at least", draw: func(m *Model, p *painter, r *watchdog.Row, w int) {
+		{name: "WORK", field: "work_age_secs", value: func(r *watchdog.Row) string { return secondsOf(r.WorkAge) }, right: true, width: 4, from: 70, help: "age of the last work; ~ last visible change, > at least", draw: func(m *Model, p *painter, r *watchdog.Row, w int) {
 			p.cellRight(Style{}, appendWorkAge(m.scratch[:0], r), w)
 		}},
-		{name: "CREDIT", right: true, width: 6, from: 112, help: "credits remaining", draw: func(m *Model, p *painter, r *watchdog.Row, w int) {
+		{name: "CREDIT", field: "credits_remaining", value: func(r *watchdog.Row) string { return creditsOf(r.Credits) }, right: true, width: 6, from: 112, help: "credits remaining", draw: func(m *Model, p *painter, r *watchdog.Row, w int) {
 			p.cellRight(Style{}, appendCredits(m.scratch[:0], r.Credits), w)
 		}},
-		{name: "HOST", width: 6, from: 120, help: "host", draw: func(_ *Model, p *painter, r *watchdog.Row, w int) {
+		{name: "HOST", field: "host", value: func(r *watchdog.Row) string { return r.Host }, width: 6, from: 120, help: "host", draw: func(_ *Model, p *painter, r *watchdog.Row, w int) {
 			p.cell(Style{}, fitMiddle(r.Host, w), w)
 		}},
-		{name: "SRC", width: 4, from: 132, help: "who sees it: N nats, R redis, H http, L local; - configured, not seeing", draw: drawSources},
+		{name: "SRC", field: "sources", value: func(r *watchdog.Row) string { return sourceNames(r.Sources) }, width: 4, from: 132, help: "who sees it: N nats, R redis, H http, L local; - configured, not seeing", draw: drawSources},
 	}
 }
 
@@ -165,4 +169,13 @@ func drawSources(m *Model, p *painter, r *watchdog.Row, w int) {
 	}
 	p.bytes(Style{}, b[:min(len(b), w)])
 	p.pad(p.x + w - min(len(b), w))
+}
+
+// sourceNames is "nats redis".
+func sourceNames(set watchdog.SourceSet) string {
+	var names []string
+	for _, s := range set.Sources() {
+		names = append(names, s.String())
+	}
+	return strings.Join(names, " ")
 }

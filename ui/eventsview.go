@@ -11,8 +11,10 @@ import (
 
 // eventsSeen is what the events view shows.
 type eventsSeen struct {
-	of      watchdog.ID // one session's alone; "" all
-	list    []watchdog.Transition
+	of      watchdog.ID           // one session's alone; "" all
+	fleet   []watchdog.Transition // as the window gave them
+	late    lateSeen
+	list    []watchdog.Transition // both, as they are shown
 	version uint64
 	seq     uint64 // answers to older asks are of other events
 	wanted  int    // as last asked
@@ -27,11 +29,17 @@ const (
 
 // openEvents shows what happened, to one session or to all.
 func (m *Model) openEvents(of watchdog.ID) tea.Cmd {
-	m.events = eventsSeen{of: of, version: m.events.version + 1}
+	late := lateSeen{shown: m.events.late.shown && needsLate(m) == ""}
+	m.lastOpened++
+	late.opened = m.lastOpened
+	m.events = eventsSeen{of: of, version: m.events.version + 1, late: late}
 	m.pagers[viewEvents].restart()
 	m.openView(viewEvents)
 	cmd := m.ask()
 	m.events.seq = m.asking.seq
+	if late.shown {
+		cmd = tea.Batch(cmd, m.readLate(0))
+	}
 	return cmd
 }
 
@@ -67,23 +75,17 @@ func (m *Model) askEvents() tea.Cmd {
 	return m.ask()
 }
 
-// takeEvents uses the events of a window. The cursor stays on its event while
-// newer ones come in above.
+// takeEvents uses the events of a window.
 func (m *Model) takeEvents(w *watchdog.Window) {
 	e := &m.events
 	if e.wanted == 0 || w.AskSeq < e.seq {
 		return
 	}
-	g := &m.pagers[viewEvents]
-	if e.have && !g.follow && len(e.list) > 0 {
-		if n := slices.Index(w.Events, e.list[0]); n > 0 {
-			g.cur, g.top = g.cur+n, g.top+n
-		}
+	if !slices.Equal(e.fleet, w.Events) {
+		e.fleet = w.Events
+		m.mergeEvents()
 	}
-	if !slices.Equal(e.list, w.Events) {
-		e.version++
-	}
-	e.list, e.have = w.Events, true
+	e.have = true
 }
 
 func (m *Model) eventLines() lines {
@@ -116,6 +118,9 @@ func eventWord(t *watchdog.Transition) string {
 // eventLook is how an event appears where there is little room: as the verdict
 // that came, or as what else happened.
 func (m *Model) eventLook(t *watchdog.Transition) (glyph string, means meaning, word string) {
+	if t.Kind == eventLate {
+		return "?", meansSuspect, t.Kind
+	}
 	if t.Kind != "" && t.Kind != watchdog.EventSettled {
 		return "-", meansNothing, t.Kind
 	}
@@ -165,10 +170,18 @@ func (m *Model) drawEvents(p *painter) {
 		of = "of " + fitMiddle(string(e.of), 40)
 	}
 	n := count(len(e.list))
-	if len(e.list) >= e.wanted {
+	if len(e.fleet) >= e.wanted {
 		n = "the latest " + n
 	}
+	if e.late.shown {
+		n += " with " + count(len(e.late.list)) + " quarantined"
+	}
 	m.drawLinesTitle(p, "EVENTS", of, segment{m.styles.Dim, n + ", newest first", 3, 40})
+	if e.late.trouble != "" {
+		p.pad(1)
+		p.wrapped(m.styles.Suspect, "the quarantine cannot be read: "+e.late.trouble, 1, 3)
+		p.line()
+	}
 	if len(e.list) == 0 {
 		text := "asking for events"
 		if e.have {

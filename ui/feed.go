@@ -84,6 +84,7 @@ type About struct {
 	Trial Trier
 	// Recorder records what comes in; nil: it does not come in here.
 	Recorder Recorder
+	Late     Late   // what is kept of the quarantine; nil: nothing
 	Sweeper  string // who settles: "this screen", "serve@host"; empty nobody
 	Operator string // as whom actions are audited; empty not known
 	// Hooks is the command that is run for an expired session, by whoever settles;

@@ -64,6 +64,7 @@ func (m *Model) attach(f Feed, about About) tea.Cmd {
 	m.asking = asker{seq: m.asking.seq}
 	m.errands = errands{}
 	m.marks, m.picked, m.orders, m.commands = marks{}, nil, orders{}, commandsSeen{}
+	m.exporting = exporting{}
 	m.table.reset()
 	m.query.reset()
 	m.layers = m.layers[:0]
@@ -109,6 +110,8 @@ func (m *Model) ask() tea.Cmd {
 	m.query.fill(&a)
 	m.fillEvents(&a)
 	m.fillPicked(&a)
+	m.fillRaw(&a)
+	m.fillExport(&a)
 	m.asking.pending = &a
 	return m.deliverAsk()
 }

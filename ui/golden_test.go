@@ -56,6 +56,12 @@ func frames() []struct {
 		{"latest", eventfulWindow(), prod, ""},
 		{"events", eventfulWindow(), prod, "3"},
 		{"session-events", eventfulWindow(), prod, "e"},
+		{"late-events", eventfulWindow(), About{Name: "prod", Sweeper: "serve@eu1-01", Late: quarantine()}, "3 L"},
+		{"raw", payloadWindow(), prod, "p"},
+		{"raw-as-came", payloadWindow(), prod, "p v"},
+		{"export", sickWindow(), prod, "E"},
+		{"pane", eventfulWindow(), prod, "tab G k k"},
+		{"columns", sickWindow(), prod, "C j space"},
 		{"release", massWindow(), About{Name: "prod", Sweeper: "serve@eu1-01"}, ": r e l e a s e enter r a c k"},
 		{"leaving", runningChild(), About{Name: "local", Sweeper: "run@eu1-02/4700", Supervised: []watchdog.ID{"indexer", "etl-nightly"}}, "q"},
 		{"refused", emptyWindow(refusedLinks()...), About{Name: "local"}, ""},
@@ -63,7 +69,10 @@ func frames() []struct {
 	}
 }
 
-func withHost(o *Options) { o.Host = fakeHost{} }
+func withHost(o *Options) {
+	o.Host = fakeHost{}
+	o.Export = func(e Export) (string, error) { return e.Path, nil }
+}
 
 func TestGoldenFrames(t *testing.T) {
 	for _, f := range frames() {

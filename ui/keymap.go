@@ -22,6 +22,7 @@ const (
 	inDumps // the list of them
 	inDump  // one of them
 	inTrial
+	inRaw
 	inFirstRun
 	inMenu     // a list to choose from: sort, columns, contexts
 	inQuestion // yes or no
@@ -31,7 +32,7 @@ const (
 
 	inLists = inSessions | inReplay
 	inPages = inWhy | inSources | inHelp
-	inLines = inEvents | inCommands | inLogs | inDumps | inDump | inTrial
+	inLines = inEvents | inCommands | inLogs | inDumps | inDump | inTrial | inRaw
 	inText  = inPages | inLines
 	inViews = inLists | inText | inFirstRun | inMenu
 	inInput = inPrompt | inPalette
@@ -39,7 +40,7 @@ const (
 
 var sceneNames = map[scene]string{
 	inSessions: "sessions", inReplay: "replay", inWhy: "why", inSources: "sources", inHelp: "help", inFirstRun: "first run",
-	inEvents: "events", inCommands: "commands", inLogs: "logs", inDumps: "dumps", inDump: "a dump", inTrial: "a trial", inQuestion: "a question",
+	inEvents: "events", inCommands: "commands", inLogs: "logs", inDumps: "dumps", inDump: "a dump", inTrial: "a trial", inRaw: "raw payload", inQuestion: "a question",
 	inMenu: "menu", inPrompt: "prompt", inPalette: "palette",
 }
 

@@ -95,7 +95,7 @@ func (m *Model) openColumnsMenu() tea.Cmd {
 				return nil
 			}})
 		}
-		return append(items, menuItem{name: "as the width says", help: "forget these choices", stay: true, do: func(m *Model) tea.Cmd {
+		return append(items, menuItem{name: "by the width", help: "forget these choices: the width of the screen says which columns there are", stay: true, do: func(m *Model) tea.Cmd {
 			clear(m.columns.want)
 			m.layout = layout{}
 			return nil

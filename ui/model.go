@@ -51,6 +51,8 @@ type Model struct {
 	dumps      dumpsSeen
 	dump       dumpSeen
 	trial      trialSeen
+	raw        rawSeen
+	exporting  exporting
 	children   Children // of the feed; nil: nothing is supervised behind it
 	lastOpened uint64   // of logs and dumps: what was read for an older one is dropped
 	menu       menu
@@ -65,6 +67,9 @@ type Model struct {
 	search     string // in help
 	first      firstRun
 	noPane     bool
+	paneFocus  bool     // the moves scroll the side pane
+	side       scroller // in the side pane
+	sideOf     watchdog.ID
 
 	burst       burst
 	note        note
@@ -75,6 +80,7 @@ type Model struct {
 	colourless Theme  // what the terminal's colours leave; ThemeAuto: all of them
 	scratch    [32]byte
 	pane       painter // of the side pane
+	foot       painter // of its last line
 	long       painter // of a text that is scrolled
 	rowOnly    watchdog.Detail
 }

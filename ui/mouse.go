@@ -7,6 +7,9 @@ const wheelRows = 3
 
 // wheel moves like the keys do; it never acts.
 func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
+	if notch := wheelNotch(msg.Button); m.top() == viewSessions && m.sideWidth() > 0 && msg.X >= m.tableWidth() {
+		return m.moveSide(notch * wheelRows)
+	}
 	switch {
 	case m.scene()&(inInput|inQuestion) != 0:
 		return nil
@@ -16,6 +19,17 @@ func (m *Model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 		return m.moveBy(wheelRows)
 	}
 	return nil
+}
+
+// wheelNotch is 1 down, -1 up, 0 elsewhere.
+func wheelNotch(b tea.MouseButton) int {
+	switch b {
+	case tea.MouseWheelUp:
+		return -1
+	case tea.MouseWheelDown:
+		return 1
+	}
+	return 0
 }
 
 // click puts the cursor on a row.

@@ -35,6 +35,9 @@ type Options struct {
 	// Save writes a new file, and refuses one that is there. It runs off the
 	// screen's goroutine. Nil: nothing can be saved.
 	Save func(path string, data []byte) error
+	// Export writes to a file that must not exist yet, and says where it stands.
+	// It runs off the screen's goroutine. Nil: nothing can be written.
+	Export func(Export) (path string, err error)
 	// Title sets the terminal's title; nil: Bubble Tea does.
 	Title func(title string)
 	// Lag is how late the screen's own loop is; nil: nobody measures it. It is

@@ -157,6 +157,10 @@ func (s *screen) answer(all watchdog.Window) watchdog.Window {
 			w.Anchor = i
 		}
 	}
+	if a.Height < 0 {
+		w.Rows, w.Offset = all.Rows, 0
+		return w
+	}
 	from := min(a.Offset, len(all.Rows))
 	if w.Anchor >= 0 && (w.Anchor < from || w.Anchor >= from+a.Height) {
 		from = max(w.Anchor-a.Height/2, 0)

@@ -2,6 +2,9 @@ package ui
 
 import (
 	"bytes"
+	"strconv"
+
+	tea "charm.land/bubbletea/v2"
 
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -14,10 +17,66 @@ const (
 )
 
 // sidePane draws the strip and the fleet's latest events, as lines that are
-// at most width cells wide.
+// at most width cells wide: all that there is room for, from where it was
+// scrolled to.
 func (m *Model) sidePane(width, lines int) [][]byte {
+	all := m.wholePane(width)
+	if m.sideOf != m.table.cursor {
+		m.sideOf, m.side.off = m.table.cursor, 0
+	}
+	m.side.total = len(all)
+	room := lines
+	if m.paneFocused() {
+		room = m.sideRows()
+	}
+	m.side.move(0, room)
+	all = all[min(m.side.off, len(all)):]
+	all = all[:min(room, len(all))]
+	if !m.paneFocused() {
+		return all
+	}
+	p := &m.foot
+	p.reset(width, 1)
+	p.text(m.styles.Title, " >")
+	p.text(m.styles.Dim, " lines "+count(m.side.off+1)+" to "+count(m.side.off+len(all))+" of "+count(m.side.total)+"; "+m.keys.firstKey("down")+" and "+
+		m.keys.firstKey("up")+" scroll, "+m.keys.firstKey("focus")+" goes back")
+	for len(all) < room {
+		all = append(all, nil)
+	}
+	return append(all, p.buf)
+}
+
+// paneFocused reports whether the moves scroll the side pane.
+func (m *Model) paneFocused() bool {
+	return m.paneFocus && m.top() == viewSessions && m.sideWidth() > 0
+}
+
+// sideRows is how many lines of a focused pane are seen: its last one says where.
+func (m *Model) sideRows() int { return max(m.tableRows(), 1) }
+
+// moveSide scrolls the side pane.
+func (m *Model) moveSide(n int) tea.Cmd {
+	m.sidePane(m.sideWidth(), m.tableRows()+1) // how long is it now?
+	m.side.move(n, m.sideRows())
+	return nil
+}
+
+func needsPane(m *Model) string {
+	if m.sideWidth() == 0 {
+		return "there is no second pane: a screen of " + strconv.Itoa(sideFrom) + " columns has one, unless " + m.keys.firstKey("pane") + " hid it"
+	}
+	return ""
+}
+
+// toggleFocus goes to the side pane, and back to the table.
+func (m *Model) toggleFocus() tea.Cmd {
+	m.paneFocus = !m.paneFocus
+	return nil
+}
+
+func (m *Model) wholePane(width int) [][]byte {
 	p := &m.pane
-	p.reset(width, lines)
+	p.reset(width, textLimit)
 	d, full := m.detail()
 	m.drawStripTitle(p, d)
 	if d != nil {
@@ -40,7 +99,8 @@ func (m *Model) sidePane(width, lines int) [][]byte {
 		p.text(m.styles.Dim, " nothing happened since we watch")
 		p.line()
 	}
-	return bytes.Split(p.buf, []byte("\n"))
+	out := bytes.Split(p.buf, []byte("\n"))
+	return out[:min(len(out), p.lines)]
 }
 
 func (m *Model) sideFacts(d *watchdog.Detail, full bool) []fact {

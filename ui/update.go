@@ -57,6 +57,10 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		return m.saved(&msg)
 	case actionTaken:
 		return m.taken(&msg)
+	case exportWritten:
+		return m.exported(&msg)
+	case lateListed:
+		return m.lateCame(&msg)
 	case releaseAnswered:
 		return m.released(&msg)
 	case editorReady:
@@ -143,6 +147,8 @@ func (m *Model) arrived(msg *windowArrived) tea.Cmd {
 	m.takeEvents(&m.window)
 	m.takePicked(&m.window)
 	m.takeActions(&m.window)
+	m.takeRaw(&m.window)
+	export := m.takeExport(&m.window)
 	if m.note.text != "" && m.opt.Now()-m.note.at > noteLinger {
 		m.note = note{}
 	}
@@ -153,7 +159,7 @@ func (m *Model) arrived(msg *windowArrived) tea.Cmd {
 	if m.table.cursor != before && before != "" && !sought {
 		m.shifted = m.opt.Now()
 	}
-	cmds := []tea.Cmd{m.waitWindow(), m.retitle()}
+	cmds := []tea.Cmd{m.waitWindow(), m.retitle(), export}
 	if m.table.pending != 0 && m.window.AskSeq >= m.table.cursorSeq {
 		step := 1
 		if m.table.pending < 0 {
@@ -266,6 +272,8 @@ func (m *Model) undoLayer() tea.Cmd {
 		return m.say("opening was given up")
 	case m.dismissFates():
 		return nil
+	case m.paneFocused():
+		return m.toggleFocus()
 	case m.table.frozen:
 		return m.toggleFreeze()
 	case m.query.text != "":
@@ -308,9 +316,12 @@ func (m *Model) moveBy(n int) tea.Cmd {
 		m.first.sel = min(max(m.first.sel+n, 0), len(m.choices())-1)
 	case inWhy, inHelp, inSources:
 		m.text.move(n, m.bodyLines())
-	case inEvents, inCommands, inLogs, inDumps, inDump, inTrial:
+	case inEvents, inCommands, inLogs, inDumps, inDump, inTrial, inRaw:
 		return m.moveLine(n)
 	default:
+		if m.paneFocused() {
+			return m.moveSide(n)
+		}
 		m.table.move(n, m.bodyRows(), m.opt.Now())
 		return m.ask()
 	}
@@ -320,7 +331,7 @@ func (m *Model) moveBy(n int) tea.Cmd {
 const farAway = 1 << 30
 
 func (m *Model) moveTop() tea.Cmd {
-	if m.scene()&inLists != 0 {
+	if m.scene()&inLists != 0 && !m.paneFocused() {
 		m.table.goTo(0, m.bodyRows(), m.opt.Now())
 		return m.ask()
 	}
@@ -328,7 +339,7 @@ func (m *Model) moveTop() tea.Cmd {
 }
 
 func (m *Model) moveBottom() tea.Cmd {
-	if m.scene()&inLists != 0 {
+	if m.scene()&inLists != 0 && !m.paneFocused() {
 		m.table.goTo(farAway, m.bodyRows(), m.opt.Now())
 		return m.ask()
 	}
@@ -405,7 +416,7 @@ func (m *Model) nextAttentionHere(n int) tea.Cmd {
 
 // togglePane shows and hides what explains the cursor.
 func (m *Model) togglePane() tea.Cmd {
-	m.noPane = !m.noPane
+	m.noPane, m.paneFocus = !m.noPane, false
 	m.layout = layout{}
 	m.table.clampTop(m.bodyRows())
 	return m.ask()

@@ -19,6 +19,7 @@ const (
 	viewDump
 	viewTrial
 	viewWhy
+	viewRaw
 	viewSources
 	viewHelp
 	viewMenu
@@ -52,6 +53,7 @@ func allViews() []view {
 		{id: viewDump, name: "dump", help: "one stack dump", in: inDump, draw: (*Model).drawDump, lines: (*Model).dumpLines},
 		{id: viewTrial, name: "trial", help: "what other thresholds would have raised", in: inTrial, draw: (*Model).drawTrial, lines: (*Model).trialPagerLines},
 		{id: viewWhy, name: "why", help: "why a verdict was given", in: inWhy, draw: (*Model).drawWhy},
+		{id: viewRaw, name: "raw", help: "messages as they came", in: inRaw, draw: (*Model).drawRaw, lines: (*Model).rawLines},
 		{id: viewSources, name: "sources", help: "how well each source is seen", in: inSources, draw: (*Model).drawSourcesView},
 		{id: viewHelp, name: "help", help: "keys and words", in: inHelp, draw: (*Model).drawHelp},
 		{id: viewMenu, name: "menu", help: "a list to choose from", in: inMenu, draw: (*Model).drawMenu},
@@ -101,7 +103,7 @@ func (m *Model) closeView() bool {
 		m.endTrial()
 	}
 	if closed == viewEvents {
-		m.events = eventsSeen{version: m.events.version, seq: m.asking.seq + 1} // the next ask is for the latest of all
+		m.events = eventsSeen{version: m.events.version, seq: m.asking.seq + 1, late: lateSeen{shown: m.events.late.shown}} // the next ask is for the latest of all
 	}
 	return true
 }

@@ -2,7 +2,9 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -29,4 +31,35 @@ func EncodeLate(to io.Writer, l watchdog.Late) error {
 	line := json.NewEncoder(to)
 	line.SetEscapeHTML(false)
 	return line.Encode(e)
+}
+
+// DecodeLate reads what EncodeLate prints.
+func DecodeLate(line []byte) (watchdog.Late, error) {
+	var e struct {
+		ID         watchdog.ID         `json:"session_id"`
+		Generation watchdog.Generation `json:"generation"`
+		Source     string              `json:"source"`
+		At         string              `json:"quarantined_at"`
+		LateBy     float64             `json:"late_by_secs"`
+		MaybeNew   bool                `json:"maybe_new"`
+		Original   json.RawMessage     `json:"original"`
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return watchdog.Late{}, fmt.Errorf("an entry of the quarantine cannot be read: %w", err)
+	}
+	at, err := ParseTime(e.At)
+	if err != nil {
+		return watchdog.Late{}, fmt.Errorf("an entry of the quarantine has no time: %w", err)
+	}
+	l := watchdog.Late{ID: e.ID, Generation: e.Generation, Raw: e.Original, At: at, LateBy: time.Duration(e.LateBy * float64(time.Second)), MaybeNew: e.MaybeNew}
+	for _, s := range watchdog.AllSources() {
+		if s.String() == e.Source {
+			l.Source = s
+		}
+	}
+	var text string
+	if json.Unmarshal(e.Original, &text) == nil {
+		l.Raw = []byte(text)
+	}
+	return l, nil
 }

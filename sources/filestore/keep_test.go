@@ -230,3 +230,20 @@ func lines(t *testing.T, path string) (out []string) {
 	}
 	return out
 }
+
+func TestTheLatestOfAllSessions(t *testing.T) {
+	q := open(t, pathOf(t)).Quarantine()
+	for i := range 30 {
+		l := watchdog.Late{ID: watchdog.ID(fmt.Sprint("s", i%7)), Generation: 1, Raw: []byte(fmt.Sprint(i)), At: noon.Add(time.Duration(i) * time.Second)}
+		if err := q.Keep(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := q.Latest(t.Context(), 3)
+	if err != nil || len(got) != 3 || string(got[0].Raw) != "29" || string(got[2].Raw) != "27" {
+		t.Errorf("%+v %v", got, err)
+	}
+	if all, err := q.Latest(t.Context(), 1000); err != nil || len(all) != 30 {
+		t.Errorf("%d of 30: %v", len(all), err)
+	}
+}

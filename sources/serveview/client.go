@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/netreason"
+	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -198,6 +199,32 @@ func (c *Client) Late(ctx context.Context, to io.Writer, id watchdog.ID) error {
 	defer res.Body.Close()
 	_, err = io.Copy(to, res.Body)
 	return err
+}
+
+// LateList reads the newest of what came after the end of a session, or of all.
+func (c *Client) LateList(ctx context.Context, id watchdog.ID, most int) ([]watchdog.Late, error) {
+	q := url.Values{"id": {string(id)}, "most": {strconv.Itoa(most)}}
+	res, err := c.do(ctx, http.MethodGet, "/v1/late?"+q.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	var out []watchdog.Late
+	lines := bufio.NewReader(io.LimitReader(res.Body, maxWindow))
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return out, fmt.Errorf("the serve at %s: %s", c.o.Address, netreason.Network(err))
+		}
+		l, err := wire.DecodeLate(line)
+		if err != nil {
+			return out, fmt.Errorf("the serve at %s: %w; is it of another version?", c.o.Address, err)
+		}
+		out = append(out, l)
+	}
 }
 
 // newStream names a stream that nobody else has.

@@ -14,7 +14,7 @@
 //	GET  /v1/sessions[?filter=Q]    as ls --json
 //	GET  /v1/sessions/ID            as get --json; /why as why --json
 //	GET  /v1/events[?id=ID]         as events --json, a line each; &follow=1 goes on
-//	GET  /v1/late?id=ID             what came after the end of a session, a line each
+//	GET  /v1/late[?id=ID]           what came after the end of a session, a line each; &most=N bounds them
 //	GET  /v1/registry               how the reaper does, and the latest releases
 //	POST /v1/actions                asks for an action: stop, kill, expire, restart, dump
 //	GET  /v1/actions                what was asked for, and what became of it

@@ -2,6 +2,7 @@ package serveview
 
 import (
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/wire"
@@ -62,13 +63,17 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 // maxLate is how many entries of the quarantine one request gives.
 const maxLate = 10_000
 
-// late gives what came late from one session, newest first, one object a line.
+// late gives what came late from one session, or from all, newest first, one
+// object a line.
 func (s *Server) late(w http.ResponseWriter, r *http.Request) error {
-	id := watchdog.ID(r.URL.Query().Get("id"))
-	if id == "" || s.o.Late == nil {
-		return &failure{http.StatusNotFound, "name a session: /v1/late?id=ID"}
+	if s.o.Late == nil {
+		return &failure{http.StatusNotFound, "this serve keeps no quarantine"}
 	}
-	list, err := s.o.Late(r.Context(), id, maxLate)
+	most, err := strconv.Atoi(r.URL.Query().Get("most"))
+	if err != nil || most < 1 || most > maxLate {
+		most = maxLate
+	}
+	list, err := s.o.Late(r.Context(), watchdog.ID(r.URL.Query().Get("id")), most)
 	if err != nil {
 		return err
 	}

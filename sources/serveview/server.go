@@ -70,7 +70,8 @@ type Children interface {
 // Options say what is served. Engine is needed; Children and Late may be nil.
 type Options struct {
 	Engine Engine
-	// Late lists what came after the end of a session, newest first.
+	// Late lists what came after the end of a session, newest first; of all if id
+	// is empty.
 	Late     func(ctx context.Context, id watchdog.ID, limit int) ([]watchdog.Late, error)
 	About    About
 	Children Children

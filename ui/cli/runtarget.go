@@ -38,7 +38,7 @@ func (h *host) openRun(t ui.Target) (ui.Feed, error) {
 func (h *host) supervised(settings *config.Config, s *station) ui.Feed {
 	s.supervise(h.spawn)
 	return &stationFeed{station: s, engineFeed: engineFeed{watching: s.watching, children: s.read(),
-		about: ui.About{Name: nameOf(settings), ReadOnly: settings.ReadOnly, Sweeper: s.writer}}}
+		about: ui.About{Name: nameOf(settings), ReadOnly: settings.ReadOnly, Sweeper: s.writer, Late: quarantined{s.file.Quarantine()}}}}
 }
 
 // openSweeping watches and settles: a screen that is a sweeper too. What it
