@@ -139,6 +139,9 @@ func (m *Model) settledText(t *watchdog.TerminalView) string {
 	if t.Reason != "" {
 		text += ": " + t.Reason
 	}
+	if t.Overrules {
+		text += ". A foreign terminal record stands at its place, which is no outcome"
+	}
 	return text
 }
 

@@ -193,6 +193,7 @@ func (t *Tracker) headSeen(e HeadSeen) {
 		bk.told = now
 	}
 	bk.head = e.Head.clone()
+	t.overruled(bk, now)
 	for i := len(bk.past) - 1; i >= 0; i-- {
 		if p := &bk.past[i]; p.generation == 0 {
 			if g := bk.head.number(p.bootID, p.start, 0); g != 0 {
@@ -219,6 +220,20 @@ func (t *Tracker) headSeen(e HeadSeen) {
 		t.giveWay(n, r, bk, now)
 	case bk.head.Generation > r.generation:
 		t.look(n, r, now, false) // overtaken, as it seems
+	}
+}
+
+// overruled ends the generations that operators expired over foreign records.
+func (t *Tracker) overruled(bk *book, now time.Duration) {
+	for i := range bk.head.Overruled {
+		o := &bk.head.Overruled[i]
+		if have := bk.end(o.Generation); have != nil && !have.Foreign {
+			continue
+		}
+		r := o.record(bk.head.ID)
+		e := r.Seen(now)
+		e.Overrules = true
+		t.terminalSeen(e)
 	}
 }
 

@@ -1,6 +1,7 @@
 package watchdog
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -72,9 +73,32 @@ func (h Head) End(r Record) (next Head, changed bool) {
 	return next, true
 }
 
+// Overrule ends a generation at whose place something foreign stands: with r, an
+// operator's expire. The first such end stands.
+func (h Head) Overrule(r Record) (next Head, changed bool) {
+	if h.overruling(r.Generation) != nil {
+		return h, false
+	}
+	next, _ = h.End(r)
+	at, _ := slices.BinarySearchFunc(h.Overruled, r.Generation, func(o Overruling, g Generation) int { return cmp.Compare(g, o.Generation) })
+	next.Overruled = slices.Insert(slices.Clone(h.Overruled), at, Overruling{Generation: r.Generation, Writer: r.Writer,
+		Nonce: r.Nonce, Reason: r.Reason, At: r.At.UTC().Truncate(time.Millisecond)})
+	next.Overruled = next.Overruled[:min(len(next.Overruled), MaxExecutions)]
+	return next, at < MaxExecutions
+}
+
+func (h *Head) overruling(g Generation) *Overruling {
+	for i := range h.Overruled {
+		if h.Overruled[i].Generation == g {
+			return &h.Overruled[i]
+		}
+	}
+	return nil
+}
+
 func (h *Head) same(o Head) bool {
 	return h.ID == o.ID && h.Generation == o.Generation && h.Ended == o.Ended && h.Cadence == o.Cadence &&
-		h.Sources == o.Sources && slices.Equal(h.Executions, o.Executions)
+		h.Sources == o.Sources && slices.Equal(h.Executions, o.Executions) && slices.Equal(h.Overruled, o.Overruled)
 }
 
 // open reports whether the head's generation goes on.
@@ -267,6 +291,44 @@ func Allocate(ctx context.Context, l Ledger, c Claim) (Generation, error) {
 // r ended.
 func CloseHead(ctx context.Context, l Ledger, r Record) error {
 	return swap(ctx, l, r.ID, func(h Head) (Head, bool) { return h.End(r) })
+}
+
+// OverruleForeign ends the generation of r, an operator's expire, in its
+// session's head, because something foreign stands where its record belongs. It
+// gives the end that stands: another operator's if that was there first.
+func OverruleForeign(ctx context.Context, l Ledger, r Record) (stands Record, err error) {
+	err = swap(ctx, l, r.ID, func(h Head) (Head, bool) {
+		next, changed := h.Overrule(r)
+		if o := next.overruling(r.Generation); o != nil {
+			stands = o.record(r.ID)
+		}
+		return next, changed
+	})
+	if err == nil && stands.Generation == 0 {
+		err = fmt.Errorf("the head of %s already tells of %d newer generations that were expired over foreign records", r.ID, MaxExecutions)
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	return stands, nil
+}
+
+// EndOf reads how a generation ended: its record, or, where something foreign
+// stands at its place, the operator's expire that overruled it. Its errors are
+// those of Ledger.Record.
+func EndOf(ctx context.Context, l Ledger, id ID, g Generation) (r Record, found bool, err error) {
+	r, found, err = l.Record(ctx, id, g)
+	if !errors.Is(err, ErrForeignRecord) {
+		return r, found, err
+	}
+	h, _, headErr := l.Head(ctx, id)
+	if headErr != nil {
+		return Record{}, false, headErr
+	}
+	if o := h.overruling(g); o != nil {
+		return o.record(id), true, nil
+	}
+	return Record{}, false, err
 }
 
 // swap reads a head, decides, and writes what was decided, until nobody comes

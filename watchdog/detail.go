@@ -120,7 +120,7 @@ func (e *TerminalSeen) shown() *TerminalView {
 	if e.Outcome == OutcomeNone && !e.Foreign {
 		return nil
 	}
-	return &TerminalView{Outcome: e.Outcome, SettledBy: e.SettledBy, Writer: e.Writer, Reason: e.Reason, Settled: e.Settled, Foreign: e.Foreign}
+	return &TerminalView{Outcome: e.Outcome, SettledBy: e.SettledBy, Writer: e.Writer, Reason: e.Reason, Settled: e.Settled, Foreign: e.Foreign, Overrules: e.Overrules}
 }
 
 // supervisionShown tells what its supervisor does with a session.

@@ -144,6 +144,7 @@ type TerminalSeen struct {
 	Settled    int64  // wall clock of the writer, Unix nanoseconds; 0 unknown
 	Reason     string
 	Foreign    bool          // does not decode, or is not signed: blocks, and is no outcome
+	Overrules  bool          // something foreign stands there, and an operator expired the generation all the same
 	At         time.Duration // Mono
 }
 

@@ -130,6 +130,9 @@ func endText(t *TerminalSeen) string {
 	if t.SettledBy != "" {
 		text += " by " + string(t.SettledBy)
 	}
+	if t.Overrules {
+		text += ", over a foreign terminal record"
+	}
 	return text
 }
 
@@ -212,6 +215,9 @@ func inputs(d *decision, f *Facts, th *Thresholds, now time.Duration) []Input {
 		add(Input{Name: "terminal", Value: "foreign", Source: "ledger", Age: since(f.Terminal.At)})
 	case f.Terminal.ends():
 		add(Input{Name: "terminal", Value: f.Terminal.Outcome.String(), Source: cmp.Or(string(f.Terminal.SettledBy), "ledger"), Age: since(f.Terminal.At)})
+	}
+	if f.Terminal.Overrules {
+		add(Input{Name: "overruled", Value: "foreign terminal record", Source: "ledger", Age: since(f.Terminal.At)})
 	}
 	if f.Supervised.Phase > SupervisorRunning {
 		add(Input{Name: "supervisor", Value: f.Supervised.Detail, Source: SourceLocal.String(), Age: since(f.Supervised.At)})

@@ -8,13 +8,34 @@ type Head struct {
 	Generation Generation  // 0: there is none yet
 	Ended      bool        // its terminal record stands
 	Executions []Execution // newest first, the head's own among them; MaxExecutions at most
+	// Overruled are the ends that operators gave to generations at whose place
+	// something foreign stands, newest first; MaxExecutions at most.
+	Overruled []Overruling
 
 	// What a sweeper that was not there needs to judge it.
 	Cadence time.Duration // 0 not known
 	Sources SourceSet     // that carried it
 }
 
-// MaxExecutions is how many executions a head remembers.
+// Overruling is the end of a generation that no record can be written for: an
+// operator expired it although a foreign one stands at its place. That stays
+// there, and is its outcome as little as before.
+type Overruling struct {
+	Generation Generation
+	Writer     string // who wrote it
+	Nonce      string // of this attempt
+	Reason     string
+	At         time.Time // wall clock of the writer
+}
+
+// record is the end that an overruling is.
+func (o *Overruling) record(id ID) Record {
+	return Record{ID: id, Generation: o.Generation, Outcome: OutcomeExpired, SettledBy: ByOperator,
+		Writer: o.Writer, Nonce: o.Nonce, Reason: o.Reason, At: o.At}
+}
+
+// MaxExecutions is how many executions, and how many overrulings, a head
+// remembers.
 const MaxExecutions = 8
 
 // Execution maps what a publisher says of itself to the number of its

@@ -363,6 +363,6 @@ func (l *MemoryLedger) now() time.Duration {
 func memoryRevision(n uint64) Revision { return Revision(strconv.FormatUint(n, 10)) }
 
 func (h Head) clone() Head {
-	h.Executions = slices.Clone(h.Executions)
+	h.Executions, h.Overruled = slices.Clone(h.Executions), slices.Clone(h.Overruled)
 	return h
 }

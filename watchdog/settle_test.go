@@ -479,6 +479,49 @@ func TestForeignRecordBlocksAndIsNoOutcome(t *testing.T) {
 	}
 }
 
+// An operator ends what a foreign record blocks; what comes after is as after
+// any expire, in every serve and in one that starts later.
+func TestOperatorOverrulesAForeignRecord(t *testing.T) {
+	c := newCluster(t, Policy{}, 2, 0)
+	p := c.talker("a", 10*time.Second).guarded("one")
+	c.live(30*time.Second, p)
+	foreign := TerminalSeen{ID: "a", Generation: 1, Foreign: true}
+	c.root.store.foreign[generationKey{"a", 1}] = true
+	for _, n := range c.nodes {
+		foreign.At = n.instant().Mono
+		n.tell(foreign)
+	}
+	c.live(time.Second, p)
+	c.want("a", Disputed, 1)
+	stands, err := c.nodes[0].settler.Settle(t.Context(), Record{ID: "a", Generation: 1, Outcome: OutcomeExpired, SettledBy: ByOperator, Reason: "ticket 7"})
+	if err != nil || stands.Outcome != OutcomeExpired {
+		t.Fatal(stands, err)
+	}
+	c.live(30*time.Second, p)
+	check := func() {
+		t.Helper()
+		d := c.want("a", Expired, 1)
+		if !strings.Contains(d.Why, "over a foreign terminal record") || d.Terminal == nil || !d.Terminal.Overrules || d.Terminal.Foreign {
+			t.Errorf("%s: %+v", d.Why, d.Terminal)
+		}
+		if n := c.nodes[0].tr.Look(Ask{}).Ledger.Waiting; n != 0 {
+			t.Errorf("%d still wait", n)
+		}
+	}
+	check()
+	if len(c.kept) == 0 {
+		t.Error("its late beats are not kept")
+	}
+	c.nodes[1].die()
+	c.nodes[1].start()
+	c.live(30*time.Second, p)
+	check()
+	next := c.talker("a", 10*time.Second).guarded("two")
+	c.live(2*time.Second, next)
+	c.want("a", Running, 2)
+	c.wantNone("a")
+}
+
 func TestSettlementWaitsForTheAuthority(t *testing.T) {
 	c := newCluster(t, Policy{}, 1, 0)
 	n := c.nodes[0]

@@ -74,6 +74,9 @@ func (s *Settler) attempt(ctx context.Context, e Settle) error {
 // gives the record that stands: another one's if that was there first. Writer,
 // Nonce and At are filled in. Its error wraps ErrAuthorityAway if nothing can be
 // settled now, ErrForeignRecord, or ErrUnknown: then ask again, which is safe.
+//
+// An operator's expire ends its generation even where a foreign record stands,
+// see Overruling.
 func (s *Settler) Settle(ctx context.Context, r Record) (Record, error) {
 	if r.ID == "" || r.Generation == 0 || r.Outcome == OutcomeNone {
 		return Record{}, fmt.Errorf("an end needs a session id, a generation and an outcome; it has %q, %d and %q", r.ID, r.Generation, r.Outcome)
@@ -81,11 +84,35 @@ func (s *Settler) Settle(ctx context.Context, r Record) (Record, error) {
 	if err := s.mustBeReady(ctx); err != nil {
 		return Record{}, err
 	}
+	r = s.named(r)
 	stands, err := s.write(ctx, r, func() bool { return true })
+	if errors.Is(err, ErrForeignRecord) && r.SettledBy == ByOperator && r.Outcome == OutcomeExpired {
+		stands, err = s.overrule(ctx, r)
+	}
 	if err != nil {
 		s.doubt(err)
 	}
 	return stands, err
+}
+
+// overrule closes the head of a generation whose place holds something foreign.
+func (s *Settler) overrule(ctx context.Context, r Record) (stands Record, err error) {
+	err = s.call(ctx, callLimit, "closing the head over a foreign record", func(ctx context.Context) error {
+		end, err := OverruleForeign(ctx, s.cfg.Ledger, r)
+		stands = end
+		return err
+	})
+	if err != nil {
+		return Record{}, err
+	}
+	s.log.Warn("an operator expired a generation over a foreign terminal record", "session", stands.ID, "generation", stands.Generation,
+		"writer", stands.Writer, "reason", stands.Reason)
+	seen := stands.Seen(s.now())
+	seen.Overrules = true
+	s.post(seen)
+	// Nothing in the outbox names this end: whoever asks again repairs it.
+	s.project(ctx, stands)
+	return stands, nil
 }
 
 // Claim gives the number of an execution, see Allocate.
@@ -140,9 +167,8 @@ func (s *Settler) number(ctx context.Context, c Claim) {
 	s.post(Claimed{Claim: c, Generation: g, At: s.now()})
 }
 
-// write makes r the end of its generation, if there is none and it is still due,
-// and does what follows from the end if it is ours. It gives the end that stands.
-func (s *Settler) write(ctx context.Context, r Record, due func() bool) (Record, error) {
+// named says in a record who writes it, and when.
+func (s *Settler) named(r Record) Record {
 	r.Writer = cmp.Or(r.Writer, s.cfg.Writer)
 	if r.Nonce == "" { // whoever may ask again with the same end gives its own
 		r.Nonce = s.cfg.Nonce()
@@ -150,6 +176,13 @@ func (s *Settler) write(ctx context.Context, r Record, due func() bool) (Record,
 	if r.At.IsZero() {
 		r.At = s.wall()
 	}
+	return r
+}
+
+// write makes r the end of its generation, if there is none and it is still due,
+// and does what follows from the end if it is ours. It gives the end that stands.
+func (s *Settler) write(ctx context.Context, r Record, due func() bool) (Record, error) {
+	r = s.named(r)
 	stands, err := s.writeOnce(ctx, r, due)
 	if errors.Is(err, ErrForeignRecord) {
 		s.post(TerminalSeen{ID: r.ID, Generation: r.Generation, Foreign: true, At: s.now()})
@@ -207,30 +240,39 @@ func (s *Settler) writeOnce(ctx context.Context, r Record, due func() bool) (Rec
 // fail by itself and is repaired by the next pass. It reports whether all is
 // done.
 func (s *Settler) follow(ctx context.Context, r Record) bool {
-	done := true
-	note := func(what string, err error) {
-		if err != nil {
-			done = false
-			s.log.Warn("an end is not shown everywhere; the next pass repairs it",
-				"session", r.ID, "generation", r.Generation, "in", what, "reason", err.Error())
-		}
-	}
-	note("the head", s.call(ctx, callLimit, "closing the head", func(ctx context.Context) error {
+	done := s.shown(r, "the head", s.call(ctx, callLimit, "closing the head", func(ctx context.Context) error {
 		return CloseHead(ctx, s.cfg.Ledger, r)
 	}))
 	s.at(stepHeadClosed)
 	s.post(r.Seen(s.now()))
-	for _, p := range s.cfg.Projections {
-		note(p.ProjectionName(), s.call(ctx, projectLimit, "projecting to "+p.ProjectionName(), func(ctx context.Context) error {
-			return p.Project(ctx, r)
-		}))
-	}
+	done = s.project(ctx, r) && done
 	s.at(stepProjected)
 	if done {
-		note("the outbox", s.call(ctx, callLimit, "clearing the outbox", func(ctx context.Context) error { return s.cfg.Ledger.Told(ctx, r) }))
+		done = s.shown(r, "the outbox", s.call(ctx, callLimit, "clearing the outbox", func(ctx context.Context) error { return s.cfg.Ledger.Told(ctx, r) }))
 	}
 	s.at(stepTold)
 	return done
+}
+
+// project shows an end in all places beside the ledger.
+func (s *Settler) project(ctx context.Context, r Record) (done bool) {
+	done = true
+	for _, p := range s.cfg.Projections {
+		done = s.shown(r, p.ProjectionName(), s.call(ctx, projectLimit, "projecting to "+p.ProjectionName(), func(ctx context.Context) error {
+			return p.Project(ctx, r)
+		})) && done
+	}
+	return done
+}
+
+// shown tells of a place that does not show an end yet, and reports whether it
+// does.
+func (s *Settler) shown(r Record, where string, err error) bool {
+	if err != nil {
+		s.log.Warn("an end is not shown everywhere; the next pass repairs it",
+			"session", r.ID, "generation", r.Generation, "in", where, "reason", err.Error())
+	}
+	return err == nil
 }
 
 // keep puts one late beat into quarantine.

@@ -288,6 +288,7 @@ type TerminalView struct {
 	Reason    string
 	Settled   int64 // wall clock of the writer, Unix nanoseconds; 0 unknown
 	Foreign   bool
+	Overrules bool // something foreign stands there, and an operator expired the generation all the same
 }
 
 // Can says which actions are possible on a session now, and why not. The zero

@@ -9,12 +9,21 @@ import (
 )
 
 type head struct {
-	ID         watchdog.ID `json:"session_id"`
-	Generation uint32      `json:"generation"`
-	Ended      bool        `json:"ended"`
-	Executions []execution `json:"executions"`
-	Cadence    span        `json:"heartbeat_interval_secs"`
-	Sources    []string    `json:"sources"`
+	ID         watchdog.ID  `json:"session_id"`
+	Generation uint32       `json:"generation"`
+	Ended      bool         `json:"ended"`
+	Executions []execution  `json:"executions"`
+	Cadence    span         `json:"heartbeat_interval_secs"`
+	Sources    []string     `json:"sources"`
+	Overruled  []overruling `json:"overruled,omitempty"`
+}
+
+type overruling struct {
+	Generation watchdog.Generation `json:"generation"`
+	Writer     text                `json:"writer"`
+	Nonce      text                `json:"nonce"`
+	Reason     text                `json:"reason"`
+	At         instant             `json:"at"`
 }
 
 type execution struct {
@@ -40,6 +49,12 @@ func EncodeHead(h watchdog.Head) ([]byte, error) {
 		}
 		out.Executions = append(out.Executions, execution{x.Generation, text(x.BootID), instant(x.Start), x.Supervised})
 	}
+	for _, o := range h.Overruled {
+		if !plainName(o.Nonce) {
+			return nil, fmt.Errorf("the head of %s cannot be written: what overrules generation %d has the nonce %q", h.ID, o.Generation, termtext.Clean(o.Nonce))
+		}
+		out.Overruled = append(out.Overruled, overruling{o.Generation, text(termtext.Clean(o.Writer)), text(o.Nonce), text(termtext.Clean(o.Reason)), instant(o.At)})
+	}
 	for _, s := range h.Sources.Sources() {
 		out.Sources = append(out.Sources, s.String())
 	}
@@ -56,6 +71,8 @@ func DecodeHead(id watchdog.ID, src []byte) (watchdog.Head, error) {
 		err = fmt.Errorf("it speaks of %q", h.ID)
 	case h.Generation == 0:
 		err = errors.New("it has no generation")
+	case len(h.Overruled) > watchdog.MaxExecutions:
+		err = fmt.Errorf("it has %d overrulings, and %d at most may stand there", len(h.Overruled), watchdog.MaxExecutions)
 	case len(h.Executions) > watchdog.MaxExecutions:
 		err = fmt.Errorf("it has %d executions, and %d at most may stand there", len(h.Executions), watchdog.MaxExecutions)
 	}
@@ -76,6 +93,11 @@ func readHead(src []byte) (h watchdog.Head, err error) {
 			h.Executions = append(h.Executions, x)
 			return err
 		}),
+		"overruled": list(func(v value) error {
+			o, err := readOverruling(v)
+			h.Overruled = append(h.Overruled, o)
+			return err
+		}),
 		"sources": list(func(v value) error {
 			for _, s := range watchdog.AllSources() {
 				if v.kind == kindText && v.text == s.String() {
@@ -86,6 +108,23 @@ func readHead(src []byte) (h watchdog.Head, err error) {
 		}),
 	})
 	return h, err
+}
+
+func readOverruling(v value) (o watchdog.Overruling, err error) {
+	if v.kind != kindOther {
+		return o, errors.New("is no object")
+	}
+	err = readMembers(v.raw, fields{
+		"generation": generation(&o.Generation),
+		"writer":     cleaned(&o.Writer),
+		"nonce":      exactly(&o.Nonce),
+		"reason":     cleaned(&o.Reason),
+		"at":         momentCut(&o.At),
+	})
+	if err == nil && o.Generation == 0 {
+		err = errors.New("has no generation")
+	}
+	return o, err
 }
 
 func readExecution(v value) (x watchdog.Execution, err error) {

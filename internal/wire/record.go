@@ -90,7 +90,7 @@ func DecodeRecord(id watchdog.ID, g watchdog.Generation, src []byte) (watchdog.R
 
 // foreign is the error about what stands at the place of a terminal record.
 func foreign(id watchdog.ID, g watchdog.Generation, why error) error {
-	return fmt.Errorf("%s#%d: %w: %w; nothing settles this generation until an operator has looked at it", id, g, watchdog.ErrForeignRecord, why)
+	return fmt.Errorf("%s#%d: %w: %w; only an operator's expire ends this generation", id, g, watchdog.ErrForeignRecord, why)
 }
 
 func checkRecord(r watchdog.Record, id watchdog.ID, g watchdog.Generation) error {

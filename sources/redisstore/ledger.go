@@ -150,7 +150,7 @@ func readUntoldName(name string) (id watchdog.ID, g watchdog.Generation, ok bool
 }
 
 func foreignType(id watchdog.ID, g watchdog.Generation) error {
-	return fmt.Errorf("%s#%d: %w: the key holds no string; nothing settles this generation until an operator has looked at it",
+	return fmt.Errorf("%s#%d: %w: the key holds no string; only an operator's expire ends this generation",
 		id, g, watchdog.ErrForeignRecord)
 }
 

@@ -81,6 +81,7 @@ func RunLedger(t *testing.T, h LedgerHarness) {
 		{"is the same authority every time", keepsIdentity, false},
 		{"refuses an authority that was emptied", refusesReplaced, false},
 		{"takes hostile bytes for no end", refusesHostile, false},
+		{"lets an operator end what a foreign record blocks", overrulesForeign, false},
 		{"ends its calls with their context", endsWithContext, false},
 		{"survives its store's death", survivesDeath, true},
 		{"says what is not known while its store hangs", toldOfHanging, true},

@@ -29,7 +29,7 @@ func (e registryEnds) Record(ctx context.Context, id watchdog.ID, g watchdog.Gen
 	if err != nil {
 		return watchdog.Record{}, false, err
 	}
-	return l.Record(ctx, id, g)
+	return watchdog.EndOf(ctx, l, id, g)
 }
 
 // Settle writes an end once; ours reports whether it is this one.
