@@ -200,18 +200,26 @@ func (t *Tracker) supervisedHere(r *record) bool {
 }
 
 // can says what is possible on a session now.
-func (t *Tracker) can(r *record) (c Can) {
-	running := []Op{OpStop, OpKill, OpRestart, OpDump}
-	c.Allow(Ops()...)
-	sd := t.store.sideOf(r)
-	here := t.supervisedHere(r)
+func (t *Tracker) can(r *record) Can {
+	c := t.could(r)
+	c.Would = c.May
 	switch {
 	case t.acts.ReadOnly:
 		c.Deny("read-only", Ops()...)
-		return c
 	case !t.acts.Able:
 		c.Deny("nothing here can act on a session", Ops()...)
-		return c
+	}
+	return c
+}
+
+// could says what is possible for somebody who may act. Where nobody may, it is
+// not known whether anybody else has a bus and a ledger: it is taken for granted.
+func (t *Tracker) could(r *record) (c Can) {
+	running := []Op{OpStop, OpKill, OpRestart, OpDump}
+	c.Allow(Ops()...)
+	sd := t.store.sideOf(r)
+	here, granted := t.supervisedHere(r), t.acts.ReadOnly
+	switch {
 	case here:
 		if p := sd.supervised.Process; p.PID == 0 {
 			c.Deny("it does not run", OpDump, OpKill)
@@ -221,7 +229,7 @@ func (t *Tracker) can(r *record) (c Can) {
 		}
 	case r.verdict.Ended():
 		c.Deny("it has ended", running...)
-	case !t.acts.Bus:
+	case !t.acts.Bus && !granted:
 		c.Deny("no bus carries commands to it", running...)
 	case sd != nil && sd.takesSaid:
 		for _, op := range running {
@@ -229,13 +237,14 @@ func (t *Tracker) can(r *record) (c Can) {
 				c.Deny(notTaken(op), op)
 			}
 		}
+	case r.flags&flagUnheard != 0: // the ledger alone told of it; who listens is not known
 	case sd == nil || sd.boot == "":
 		c.Deny("nobody supervises it: its publisher sends the five fields alone and takes no commands", running...)
 	}
 	switch l := &t.settles.ledger; {
 	case r.verdict.Ended():
 		c.Deny("it has ended", OpExpire)
-	case !t.acts.Settles:
+	case !t.acts.Settles && !granted:
 		c.Deny("no ledger is open here to write its end to", OpExpire)
 	case l.Reason != "" && !l.Ready:
 		c.Deny(l.Reason, OpExpire)
@@ -271,7 +280,7 @@ func (t *Tracker) answered(e Answered) {
 func (t *Tracker) fate(a *action, f Fate, detail, by string, now time.Duration) {
 	changed := a.Fate != f || a.Detail != detail && detail != ""
 	a.Fate, a.By, a.said = f, by, now
-	if detail != "" || f.Final() {
+	if detail != "" || changed {
 		a.Detail = detail
 	}
 	if f.Final() {

@@ -49,3 +49,17 @@ func TestPickedAreThoseThatAreKnown(t *testing.T) {
 		t.Errorf("%+v is taken for %+v", now[0], before[0])
 	}
 }
+
+// Who may not act is told what could be done elsewhere all the same.
+func TestReadOnlyStillTellsWhatWouldBePossible(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS)
+	r.tr.SetActs(Acts{ReadOnly: true})
+	r.worker("five", 20*time.Second, func(*Beat, int64) {})
+	r.worker("v2", 20*time.Second, func(b *Beat, _ int64) { b.BootID = []byte("one") })
+	for id, want := range map[string]OpSet{"five": OpSetOf(OpExpire), "v2": OpSetOf(Ops()...)} {
+		d := r.detail(id)
+		if d.Can.May != 0 || d.Can.Would != want || d.Can.Not(OpStop) != "read-only" {
+			t.Errorf("%s: may %v, would %v, %q", id, d.Can.May.Ops(), d.Can.Would.Ops(), d.Can.Not(OpStop))
+		}
+	}
+}
