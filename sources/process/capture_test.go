@@ -41,6 +41,7 @@ func TestCaptureOfRuntimes(t *testing.T) {
 		shows   []string
 		skipped map[string]string // step: part of the reason
 		facts   string            // verdict and culprit; empty: not asked
+		again   bool              // by the steps of another case: without the race detector alone
 	}{
 		{
 			name: "python, blocked coroutine, registered", tool: tool("python3"), args: []string{"@agent.py"},
@@ -53,16 +54,16 @@ func TestCaptureOfRuntimes(t *testing.T) {
 			skipped: map[string]string{"SIGUSR1": "does not catch SIGUSR1", "SIGABRT": "it is to live on"},
 		},
 		{
-			name: "python, lock held in C", tool: tool("python3"), args: []string{"@gil.py"},
+			name: "python, lock held in C", again: true, tool: tool("python3"), args: []string{"@gil.py"},
 			runtime: runtimePython, method: "SIGUSR1", shows: []string{"gil.py", "line 9 in main"}, facts: "wedged, gil.py:9 main",
 		},
 		{
-			name: "python, native too", tool: tool("python3"), args: []string{"@agent.py"}, native: "eu-stack",
+			name: "python, native too", again: true, tool: tool("python3"), args: []string{"@agent.py"}, native: "eu-stack",
 			want:    func(w *CaptureWant) { w.Dump.Native = config.NativeAlways },
 			runtime: runtimePython, method: "SIGUSR1", shows: []string{"call_tool", "clock_nanosleep"},
 		},
 		{
-			name: "python below two shells", tool: tool("sh"), args: []string{"-c", "sh -c 'python3 @agent.py; true'; true"},
+			name: "python below two shells", again: true, tool: tool("sh"), args: []string{"-c", "sh -c 'python3 @agent.py; true'; true"},
 			runtime: runtimePython, method: "SIGUSR1", shows: []string{"call_tool"}, facts: "wedged, agent.py:13 call_tool",
 		},
 		{
@@ -70,11 +71,11 @@ func TestCaptureOfRuntimes(t *testing.T) {
 			runtime: runtimeNode, method: "inspector", shows: []string{`"functionName": "scanTokens"`, "agent.js"}, facts: "busy, agent.js:9 scanTokens",
 		},
 		{
-			name: "node, spinning, debugger open", tool: tool("node"), args: []string{"--inspect=127.0.0.1:0", "@agent.js", "cpu"},
+			name: "node, spinning, debugger open", again: true, tool: tool("node"), args: []string{"--inspect=127.0.0.1:0", "@agent.js", "cpu"},
 			runtime: runtimeNode, method: "inspector", shows: []string{`"functionName": "scanTokens"`}, facts: "busy, agent.js:9 scanTokens",
 		},
 		{
-			name: "node, spinning, no port", tool: tool("node"), args: []string{"@agent.js", "cpu"}, native: "eu-stack",
+			name: "node, spinning, no port", again: true, tool: tool("node"), args: []string{"@agent.js", "cpu"}, native: "eu-stack",
 			runtime: runtimeNode, method: "eu-stack", shows: []string{"TID "},
 			skipped: map[string]string{"inspector": "would open a port"},
 		},
@@ -97,7 +98,7 @@ func TestCaptureOfRuntimes(t *testing.T) {
 			runtime: runtimeJava, method: "SIGQUIT", shows: []string{"Full thread dump", "Found one Java-level deadlock", "Agent.dispatch"}, facts: "deadlock, Agent.java:13 dispatch, Agent.java:20 flush, Agent.java:26 cross",
 		},
 		{
-			name: "java, deadlock, signals left alone", tool: tool("java"), args: []string{"-Xrs", "@Agent.java"},
+			name: "java, deadlock, signals left alone", again: true, tool: tool("java"), args: []string{"-Xrs", "@Agent.java"},
 			runtime: runtimeJava, method: "jcmd", shows: []string{"Found one Java-level deadlock"},
 		},
 		{
@@ -105,12 +106,12 @@ func TestCaptureOfRuntimes(t *testing.T) {
 			runtime: runtimeGo, method: "pprof", shows: []string{"main.(*Dispatcher).loop", "[chan send"}, facts: "wedged, goagent.go:53 (*Dispatcher).loop",
 		},
 		{
-			name: "go, spinning", args: []string{"@gospin.go.txt"}, native: "eu-stack",
+			name: "go, spinning", again: true, args: []string{"@gospin.go.txt"}, native: "eu-stack",
 			runtime: runtimeGo, method: "eu-stack", shows: []string{"main.main.func1"},
 			skipped: map[string]string{"pprof": "not built into it", "SIGQUIT": "it is to live on"},
 		},
 		{
-			name: "ruby, waiting for a queue", tool: tool("ruby"), args: []string{"@agent.rb"}, native: "eu-stack",
+			name: "ruby, waiting for a queue", again: true, tool: tool("ruby"), args: []string{"@agent.rb"}, native: "eu-stack",
 			runtime: runtimeRuby, method: "eu-stack", shows: []string{"rb_", "TID "},
 		},
 		{
@@ -118,11 +119,11 @@ func TestCaptureOfRuntimes(t *testing.T) {
 			runtime: runtimeRuby, method: "SIGUSR1", shows: []string{"wait_reply", "agent.rb:6"},
 		},
 		{
-			name: "php", tool: tool("php"), args: []string{"@agent.php"}, native: "eu-stack",
+			name: "php", again: true, tool: tool("php"), args: []string{"@agent.php"}, native: "eu-stack",
 			runtime: runtimePHP, method: "eu-stack", shows: []string{"usleep"},
 		},
 		{
-			name: "shell, sleeping", tool: tool("sh"), args: []string{"@sleeper.sh"}, native: "eu-stack",
+			name: "shell, sleeping", again: true, tool: tool("sh"), args: []string{"@sleeper.sh"}, native: "eu-stack",
 			runtime: runtimeNative, method: "eu-stack", shows: []string{"nanosleep", "comm=sleep", "comm=sh"},
 		},
 		{
@@ -132,6 +133,9 @@ func TestCaptureOfRuntimes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			if racing && c.again {
+				t.Skip("another program for the same steps of ours; it runs without the race detector")
+			}
 			if c.native != "" {
 				sourcetest.RealBinary(t, c.native)
 			}
@@ -259,6 +263,7 @@ func TestCaptureOfDumpsOfAnyKind(t *testing.T) {
 			config.DumpMode{Kind: config.DumpFile, File: file + ".own"}, "file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			source := filepath.Join(t.TempDir(), "own.py")
 			text := "import faulthandler, signal, sys, time, traceback\n" + c.program + `
 def wait_for_ever():
@@ -362,6 +367,7 @@ func TestCaptureSendsNoSignalTooEarly(t *testing.T) {
 
 // TestCaptureOfStoppedProcess: it is seen, not signalled, and stays as it was.
 func TestCaptureOfStoppedProcess(t *testing.T) {
+	t.Parallel()
 	a := startAgent(t, "ready", sourcetest.RealBinary(t, "python3"), testProgram(t, "agent.py"))
 	settle(t, a)
 	if err := syscall.Kill(a.cmd.Process.Pid, syscall.SIGSTOP); err != nil {
@@ -385,6 +391,7 @@ func TestCaptureOfStoppedProcess(t *testing.T) {
 
 // TestCaptureSamples: several looks at the same stack tell what moves.
 func TestCaptureSamples(t *testing.T) {
+	t.Parallel()
 	a := startAgent(t, "ready", sourcetest.RealBinary(t, "python3"), testProgram(t, "agent.py"))
 	settle(t, a)
 	store := NewDumpStore(t.TempDir())
@@ -414,6 +421,7 @@ func TestCaptureSamples(t *testing.T) {
 // TestCaptureHoldsItsTime: neither a mute process nor a caller's deadline makes
 // it last.
 func TestCaptureHoldsItsTime(t *testing.T) {
+	t.Parallel()
 	a := startAgent(t, "ready", sourcetest.RealBinary(t, "python3"), "-c", `
 import signal, time
 signal.signal(signal.SIGUSR1, lambda *_: None)

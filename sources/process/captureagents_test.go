@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -142,23 +143,50 @@ func testProgram(t *testing.T, name string) string {
 	return path
 }
 
-// compiled builds an agent that is not run from its source.
+// compiled is the binary of a program of testdata, which is compiled once.
 func compiled(t *testing.T, name string) string {
 	t.Helper()
-	source := testProgram(t, name)
-	out := filepath.Join(filepath.Dir(source), "agent-"+strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)))
-	var cmd *exec.Cmd
-	switch filepath.Ext(source) {
-	case ".c":
-		cmd = exec.Command(sourcetest.RealBinary(t, "gcc"), "-g", "-O0", "-pthread", "-o", out, source)
-	default:
+	compiler := "go"
+	if filepath.Ext(name) == ".c" {
+		compiler = "gcc"
+	}
+	sourcetest.RealBinary(t, compiler)
+	once, _ := compilations.LoadOrStore(name, sync.OnceValues(func() (string, error) { return compile(name) }))
+	out, err := once.(func() (string, error))()
+	if err != nil {
+		t.Fatalf("%s does not compile: %v", name, err)
+	}
+	return out
+}
+
+var (
+	compilations sync.Map
+	compiledDir  = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "agents-") })
+)
+
+func compile(name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join("testdata", "agents", name))
+	if err != nil {
+		return "", err
+	}
+	dir, err := compiledDir()
+	if err != nil {
+		return "", err
+	}
+	source := filepath.Join(dir, strings.TrimSuffix(name, ".txt"))
+	if err := os.WriteFile(source, text, 0o600); err != nil {
+		return "", err
+	}
+	out := filepath.Join(dir, "agent-"+strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)))
+	cmd := exec.Command("gcc", "-g", "-O0", "-pthread", "-o", out, source)
+	if filepath.Ext(source) != ".c" {
 		cmd = exec.Command("go", "build", "-o", out, source)
 		cmd.Env = append(os.Environ(), "GOFLAGS=", "GO111MODULE=off")
 	}
 	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s does not compile: %v\n%s", name, err, said)
+		return "", fmt.Errorf("%w\n%s", err, said)
 	}
-	return out
+	return out, nil
 }
 
 // stepOf gives what was recorded of a method; the last time if it was tried more

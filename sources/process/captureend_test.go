@@ -91,6 +91,7 @@ func TestCaptureOfEndingProcesses(t *testing.T) {
 // TestCaptureAfterExit: a program that found itself wedged has dumped already,
 // into its output or its file.
 func TestCaptureAfterExit(t *testing.T) {
+	t.Parallel()
 	python := sourcetest.RealBinary(t, "python3")
 	gateway := testProgram(t, "gateway.py")
 	file := filepath.Join(t.TempDir(), "wedge.txt")

@@ -19,6 +19,9 @@ func TestStalledSessionsAreDumpedAlive(t *testing.T) {
 	python := sourcetest.RealBinary(t, "python3")
 	sourcetest.RealBinary(t, "eu-stack")
 	type wanted struct{ method, shows string }
+	met := func(w wanted, got Capture) bool {
+		return got.Method == w.method && strings.Contains(string(got.Text), w.shows)
+	}
 	want := map[watchdog.ID]wanted{}
 	var sessions []config.Session
 	add := func(id string, w wanted, command ...string) *config.Session {
@@ -50,32 +53,22 @@ func TestStalledSessionsAreDumpedAlive(t *testing.T) {
 		o.OnCapture = func(got Capture) {
 			mu.Lock()
 			defer mu.Unlock()
-			if w := want[got.ID]; got.Method == w.method && strings.Contains(string(got.Text), w.shows) || taken[got.ID].Method == "" {
+			if !met(want[got.ID], taken[got.ID]) { // the newest, until it is the one
 				taken[got.ID] = got
 			}
 		}
 	}, sessions...)
-	done := func() bool {
+	missing := func() (ids []watchdog.ID) {
 		mu.Lock()
 		defer mu.Unlock()
 		for id, w := range want {
-			if got := taken[id]; got.Method != w.method || !strings.Contains(string(got.Text), w.shows) {
-				return false
-			}
-		}
-		return true
-	}
-	missing := func() []watchdog.ID {
-		mu.Lock()
-		defer mu.Unlock()
-		var ids []watchdog.ID
-		for id, w := range want {
-			if got := taken[id]; got.Method != w.method || !strings.Contains(string(got.Text), w.shows) {
+			if !met(w, taken[id]) {
 				ids = append(ids, id)
 			}
 		}
 		return ids
 	}
+	done := func() bool { return len(missing()) == 0 }
 	for range 6 {
 		if sourcetest.Eventually(captureRoom/3, done) {
 			break
@@ -88,10 +81,11 @@ func TestStalledSessionsAreDumpedAlive(t *testing.T) {
 			_, _ = s.Dump(t.Context(), Target{ID: id})
 		}
 	}
-	if !done() {
+	if ids := missing(); len(ids) > 0 {
 		mu.Lock()
 		defer mu.Unlock()
-		for id, w := range want {
+		for _, id := range ids {
+			w := want[id]
 			t.Errorf("%s: by %q, want %q with %q; steps:\n%s", id, taken[id].Method, w.method, w.shows, describeSteps(taken[id]))
 		}
 		return

@@ -339,6 +339,7 @@ func TestHeartbeatsAreWork(t *testing.T) {
 // The dump of a real program goes through the whole of it: the signal, the
 // child's own stderr, and no recovery by what the dump wrote.
 func TestTheDumpOfAStalledPythonIsItsStack(t *testing.T) {
+	t.Parallel()
 	python := sourcetest.RealBinary(t, "python3")
 	w := new(witness)
 	session := shell("a", "")

@@ -555,11 +555,13 @@ func (m *machine) worked(at, now time.Duration) {
 	}
 }
 
-// wrote tells of output that came at the moment at. What comes while a dump is taken is the dump, and no
-// work; and a child that found itself wedged takes that back itself: its loop
-// may hang while another thread goes on logging.
+// wrote tells of output that came at the moment at. What comes while a dump is
+// taken is the dump, and no work, unless it is the first word of a child, which
+// is sent no signal before; and a child that found itself wedged takes that back
+// itself: its loop may hang while another thread goes on logging.
 func (m *machine) wrote(at, now time.Duration) {
-	if at >= m.dumpFrom && (m.dumping || at < m.echoOver) || m.wedged {
+	echo := m.active && at >= m.dumpFrom && (m.dumping || at < m.echoOver)
+	if echo || m.wedged {
 		return
 	}
 	// A declared wait goes on: "waiting for approval" is no end of it.

@@ -321,12 +321,22 @@ func TestAStall(t *testing.T) {
 			s.want(t, "beat dump:stalled", phaseRunning)
 		}},
 		{"the dump's own output is no recovery", nil, func(t *testing.T, s *stage) {
+			s.wrote(s.now, s.now)
 			s.passes(5 * time.Minute)
 			s.did()
 			s.wrote(s.now, s.now)
 			s.dumped(s.now)
 			s.wrote(s.now+dumpEcho-1, s.now+2*dumpEcho)
 			s.want(t, "", phaseRunning)
+		}},
+		{"a first word while the dump is taken is recovery", nil, func(t *testing.T, s *stage) {
+			s.passes(5 * time.Minute)
+			s.did()
+			s.wrote(s.now, s.now)
+			s.want(t, "beat", phaseRunning)
+			s.dumped(s.now)
+			s.passes(5 * time.Minute)
+			s.want(t, "beat dump:stalled", phaseRunning)
 		}},
 		{"output that came before the dump counts late", nil, func(t *testing.T, s *stage) {
 			s.passes(5 * time.Minute)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
 )
 
 // The test binary is also a supervisor of its own, for tests that kill one.
@@ -32,7 +33,21 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	sourcetest.AtOnce(3)
+	goleak.VerifyTestMain(tests{m})
+}
+
+// tests are run, and then what they compiled is removed.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	dir, err := compiledDir()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	return t.M.Run()
 }
 
 func beSupervisor(sessions string) error {
