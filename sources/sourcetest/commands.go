@@ -50,6 +50,9 @@ type CommandHarness struct {
 	Keeps bool
 	// Authenticated says that whoever comes has proved who he is.
 	Authenticated bool
+	// Local says that nobody but this process can reach it, so that there is
+	// nothing to distrust.
+	Local bool
 	// Alone says that Serve empties one bus for each case.
 	Alone bool
 	// Patience is how long a change may take; 20 s if it is 0.

@@ -46,8 +46,13 @@
 // tried, so that observers see the session soon after its bus is back. Close
 // alone waits, for at most Options.FlushTimeout, so that the last beat leaves.
 //
-// Commands of operators come in through a publisher too, and act through
-// Session.Stop.
+// # Commands
+//
+// With Options.Commands a session takes what operators ask of it, and its beats
+// say what that is: stop cancels the context of the work, dump writes down all
+// goroutines, kill and restart are what the agent gives functions for. A stop is
+// acknowledged at once and effective when the session has ended; if the work was
+// done meanwhile, that counts. A command for another execution touches nothing.
 //
 // # An event loop
 //

@@ -93,6 +93,46 @@ func ExampleSession_Wait() {
 	// true
 }
 
+// systemClock is the clock of a process; internal/clock has a better one.
+type systemClock struct{}
+
+func (systemClock) Now() watchdog.Instant { return watchdog.Instant{Wall: time.Now().UnixNano()} }
+
+// An operator stops a session: its context is cancelled, and the command is
+// effective when the session has ended. Real inboxes are natsbus.OpenInbox and
+// redisstore.OpenInbox.
+func ExampleOptions_commands() {
+	commands := watchdog.NewLocalCommands(watchdog.LocalCommandOptions{Name: "indexer@eu1", Clock: systemClock{}})
+	defer commands.Close()
+	s, ctx, err := guard.Start(context.Background(), guard.Options{ID: "indexer", Commands: []watchdog.CommandInbox{commands}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	go func() { // the work
+		<-ctx.Done()
+		s.Fail(context.Cause(ctx))
+		s.Close()
+	}()
+
+	stop := watchdog.Command{
+		ID: "01J", Op: watchdog.OpStop, Session: "indexer", BootID: s.BootID(), Reason: "wedged", IssuedBy: "ops1", Expires: time.Now().Add(time.Minute),
+	}
+	for {
+		answer, err := commands.Carry(context.Background(), stop, nil)
+		if errors.Is(err, watchdog.ErrNobody) { // it does not listen yet
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		fmt.Println(answer.Fate, err)
+		fmt.Println(answer.Detail)
+		break
+	}
+	// Output:
+	// effective <nil>
+	// it has ended: stopped by ops1: wedged
+}
+
 // A budget warns once, then stops the work.
 func ExampleBudget() {
 	budget, err := guard.NewBudget(1, func(spent, max float64) {

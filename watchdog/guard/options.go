@@ -30,6 +30,23 @@ type Options struct {
 	// Publishers get every beat, in parallel and independently of each other.
 	Publishers []Publisher
 
+	// Commands are where operators' commands to the session come from; none by
+	// default. With them it takes stop and dump, and says so in its beats. Those
+	// of this project are natsbus.OpenInbox and redisstore.OpenInbox.
+	Commands []watchdog.CommandInbox
+	// OnStop is called once, when an operator stops the session. It is to see to
+	// it that the work ends soon; every wait ends with ErrStopped by itself. By
+	// default the context of the work is cancelled with ErrStopped.
+	OnStop func(watchdog.Command)
+	// OnKill ends the work without a grace; nil: kill is not taken.
+	OnKill func(watchdog.Command) error
+	// OnRestart lets the agent end this execution and begin another; nil: restart
+	// is not taken. It has worked when the session has ended.
+	OnRestart func(watchdog.Command) error
+	// Dumps takes the stacks that an operator asks for; nil: they go to standard
+	// error.
+	Dumps DumpPublisher
+
 	StallTimeout time.Duration // without activity for so long, the session is stalled; 300 s
 	Interval     time.Duration // between two heartbeats; 30 s
 	RedisTTL     time.Duration // of what stores keep; above Interval; 60 s
@@ -89,6 +106,14 @@ func (o Options) withDefaults() (Options, error) {
 		if p == nil {
 			errs = append(errs, fmt.Errorf("guard: Publishers[%d] is nil; leave out what is not wanted", i))
 		}
+	}
+	for i, in := range o.Commands {
+		if in == nil {
+			errs = append(errs, fmt.Errorf("guard: Commands[%d] is nil; leave out what is not wanted", i))
+		}
+	}
+	if o.Plain && len(o.Commands) > 0 {
+		errs = append(errs, errors.New("guard: Plain beats name no execution, so no command could be told to mean this one; leave Plain or Commands out"))
 	}
 	if o.Host == "" {
 		o.Host, _ = os.Hostname()

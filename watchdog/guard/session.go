@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"math"
 	mathrand "math/rand/v2"
 	"strings"
@@ -31,12 +32,13 @@ type Session struct {
 	began time.Time // carries a monotonic reading; the session's clock counts from it
 	work  activity
 
-	cancel   context.CancelCauseFunc // of the work's context
-	couriers []*courier
-	unping   []func()
-	bell     chan struct{} // something has changed
-	over     chan struct{} // closed by the end
-	done     chan struct{} // closed when the last beat was handed out
+	cancel    context.CancelCauseFunc // of the work's context
+	couriers  []*courier
+	unping    []func()
+	bell      chan struct{}  // something has changed
+	receiving sync.WaitGroup // those who receive commands
+	over      chan struct{}  // closed by the end
+	done      chan struct{}  // closed when the last beat was handed out
 
 	mu      sync.Mutex
 	task    string
@@ -88,6 +90,7 @@ func Start(ctx context.Context, o Options) (*Session, context.Context, error) {
 	if o.Budget != nil && o.Budget.Remaining() <= 0 { // spent before the start
 		s.budgetChanged(true)
 	}
+	s.receive()
 	go s.run()
 	return s, ctx, nil
 }
@@ -128,34 +131,39 @@ func (s *Session) SetTask(text string) {
 	s.Touch()
 }
 
-// Stop is what whoever receives an operator's command calls: it cancels the
-// context of the work with ErrStopped and ends every wait. The beats go on until
-// Close, so that the operator sees whether the work heeds it.
+// Stop does what an operator's command does: it cancels the context of the work
+// with ErrStopped and ends every wait. The beats go on until Close, so that the
+// operator sees whether the work heeds it.
 func (s *Session) Stop(reason string) {
+	s.stop("stopped", reason, func() { s.cancel(ErrStopped) })
+}
+
+// stop ends the work by do, once.
+func (s *Session) stop(message, reason string, do func()) {
 	s.mu.Lock()
 	first := !s.stopped && !s.ended
 	s.stopped = s.stopped || first
 	if first {
-		s.message = strings.TrimSuffix("stopped: "+shorten(reason, maxText), ": ")
+		s.message = strings.TrimSuffix(message+": "+shorten(reason, maxText), ": ")
 		s.wish()
 	}
 	s.mu.Unlock()
 	if first {
-		s.cancel(ErrStopped)
+		do()
 	}
 }
 
 // Complete ends the session: the work is done. One last beat says so; Close
 // waits until it has left. After the first end all others change nothing. A
 // session whose budget is spent ends in error all the same.
-func (s *Session) Complete() { s.finish(watchdog.StateCompleted, "") }
+func (s *Session) Complete() { s.finish(watchdog.StateCompleted, nil) }
 
 // Fail ends the session in error; err is shown beside it.
 func (s *Session) Fail(err error) {
 	if err == nil {
 		err = ErrUnfinished
 	}
-	s.finish(watchdog.StateError, err.Error())
+	s.finish(watchdog.StateError, err)
 }
 
 // Close ends a session that was neither completed nor failed in error, cancels
@@ -166,12 +174,20 @@ func (s *Session) Close() error {
 	s.Fail(ErrUnfinished)
 	s.cancel(context.Canceled)
 	<-s.done
-	limit := time.NewTimer(s.o.FlushTimeout + lastRetry)
-	defer limit.Stop()
+	limit, expired := context.WithTimeout(context.Background(), s.o.FlushTimeout+lastRetry)
+	defer expired()
+	answered := make(chan struct{})
+	go func() { s.receiving.Wait(); close(answered) }()
+	defer func() {
+		select {
+		case <-answered: // what was asked for is answered
+		case <-limit.Done():
+		}
+	}()
 	for _, c := range s.couriers {
 		select {
 		case <-c.done:
-		case <-limit.C:
+		case <-limit.Done():
 			// A publisher that heeds no context keeps its goroutine until it returns.
 			return notDelivered(s.couriers, s.o.ID, s.o.FlushTimeout)
 		}
@@ -180,8 +196,11 @@ func (s *Session) Close() error {
 }
 
 // finish decides how the session ends, once.
-func (s *Session) finish(end watchdog.State, message string) {
-	exhausted := false
+func (s *Session) finish(end watchdog.State, err error) {
+	exhausted, message := false, ""
+	if err != nil {
+		message = err.Error()
+	}
 	if b := s.o.Budget; b != nil {
 		_, _, exhausted = b.told()
 	}
@@ -195,8 +214,8 @@ func (s *Session) finish(end watchdog.State, message string) {
 		if message == "" || message == ErrUnfinished.Error() {
 			message = "" // the budget says it better
 		}
-	} else if s.stopped && message == ErrUnfinished.Error() {
-		message = s.message
+	} else if s.stopped && (errors.Is(err, ErrUnfinished) || errors.Is(err, ErrStopped) || errors.Is(err, context.Canceled)) {
+		message = s.message // it says by whom, and why
 	}
 	s.ended, s.end, s.message = true, end, shorten(message, maxText)
 	close(s.over)
@@ -351,6 +370,9 @@ func (s *Session) compose(now time.Duration, last bool) (m Message, ok bool) {
 		worked += s.excused
 	}
 	b.Idle = max(0, now-worked)
+	if len(s.o.Commands) > 0 {
+		b.Takes, b.TakesSaid = watchdog.OpSetOf(s.o.takes()...), true
+	}
 	if s.pulse.stalled {
 		b.State = watchdog.StateStalled
 	}
