@@ -184,8 +184,8 @@ func losesText(d *watchdog.Detail) string {
 	return text
 }
 
-// startsText is what comes after a restart: "#3 starts; 2 of 3 failures left in
-// 60s; brake clear".
+// startsText is what comes after a restart: "#3 starts; held after 2 more
+// failures within 1m00; brake clear".
 func startsText(d *watchdog.Detail) string {
 	next := "the next generation"
 	if d.Generation > 0 {
@@ -197,7 +197,7 @@ func startsText(d *watchdog.Detail) string {
 	o := d.Process.Outlook
 	text := next + " starts, once the end was verified"
 	if o.Burst > 0 {
-		text = fmt.Sprintf("%s starts; %d of %d failures left in %s", next, o.Left, o.Burst, age(o.Window))
+		text = fmt.Sprintf("%s starts; held after %s within %s", next, counted(max(o.Left, 1), "more failure"), watchdog.FormatLimit(o.Window))
 	}
 	if o.Brake != "" {
 		return text + "; BRAKE: " + o.Brake

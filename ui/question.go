@@ -122,6 +122,9 @@ func (m *Model) drawQuestion(p *painter) {
 		}
 	}
 	if last != "" {
+		if p.height-p.lines > 4 { // there is room for rest
+			p.line()
+		}
 		p.pad(1)
 		p.wrapped(Style{}, last, 1, 2)
 		p.line()
