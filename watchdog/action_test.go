@@ -121,7 +121,9 @@ func TestOneThatIgnoresAStopIsIneffective(t *testing.T) {
 
 func TestActionsThatCannotBeAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	five := func(r *rig) { r.send(beat("a", 10)) }
-	full := func(takes ...Op) func(*rig) { return func(r *rig) { r.send(beat("a", 10, guarded(2, "boot", takes...))) } }
+	full := func(takes ...Op) func(*rig) {
+		return func(r *rig) { r.send(beat("a", 10, guarded(2, "boot", takes...))) }
+	}
 	for name, tt := range map[string]struct {
 		acts  Acts
 		setup func(*rig)

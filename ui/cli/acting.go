@@ -62,7 +62,7 @@ func newActing(settings *config.Config, o actingOptions) *acting {
 	}
 	c := watchdog.OperatorConfig{Ways: ways, Evidence: a.evidence, Released: o.released, Name: a.by, Clock: o.clock,
 		Post: func(ev watchdog.Event) { a.engine.Post(ev) }, Audit: a.keep, Log: o.log}
-	if a.settles() {
+	if a.acts().Settles {
 		if o.settling == nil {
 			a.own = newOwnSettling(settings, settlingOptions{Writer: a.by, clock: o.clock, log: o.log, spawn: o.spawn})
 			c.Settle, c.Number = a.own.Settle, a.numbered(a.own.Claim)
@@ -74,20 +74,20 @@ func newActing(settings *config.Config, o actingOptions) *acting {
 	return a
 }
 
-// acts says how far we can act.
-func (a *acting) acts() watchdog.Acts {
-	if a.settings.ReadOnly {
+// actsOf says how far a process that watches what the settings name can act.
+func actsOf(settings *config.Config) watchdog.Acts {
+	if settings.ReadOnly {
 		return watchdog.Acts{ReadOnly: true}
 	}
-	return watchdog.Acts{Able: true, Bus: len(a.ways) > 0, Settles: a.settles()}
+	bus := settings.NATS.Address != config.None || settings.Redis.Address != config.None
+	return watchdog.Acts{Able: true, Bus: bus, Settles: bus}
 }
 
-// settles reports whether an end could be written from here.
-func (a *acting) settles() bool {
-	if a.settings.ReadOnly {
-		return false
-	}
-	return a.o.settling != nil && !a.o.settling.reads() || a.settings.NATS.Address != config.None || a.settings.Redis.Address != config.None
+// acts says how far we can act.
+func (a *acting) acts() watchdog.Acts {
+	acts := actsOf(a.settings)
+	acts.Settles = acts.Settles || acts.Able && a.o.settling != nil && !a.o.settling.reads()
+	return acts
 }
 
 // run carries actions out until ctx ends.

@@ -196,7 +196,7 @@ func seek(ctx context.Context, from actor, id watchdog.ID, wait time.Duration) (
 		if err != nil {
 			return w, err
 		}
-		pinned := w.Focus != nil && (w.Focus.Generation != 0 || w.Focus.BootID != "")
+		pinned := w.Focus != nil && w.Focus.BeatAge >= 0 && (w.Focus.Generation != 0 || w.Focus.BootID != "")
 		_, served := from.(servedActor)
 		if pinned || served || !time.Now().Before(deadline) {
 			return w, nil

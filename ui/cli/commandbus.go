@@ -8,6 +8,7 @@ import (
 	"github.com/sessionwatch/sessionwatch/internal/config"
 	"github.com/sessionwatch/sessionwatch/internal/orders"
 	"github.com/sessionwatch/sessionwatch/sources/natsbus"
+	"github.com/sessionwatch/sessionwatch/sources/redisstore"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -50,6 +51,15 @@ func commandBuses(settings *config.Config, name string, fleet func() string, clo
 				return nil, err
 			}
 			return natsbus.OpenCommands(natsOptions(settings), natsbus.CommandOptions{Rules: rules}, clock, log)
+		})
+	}
+	if settings.Redis.Address != config.None {
+		add(watchdog.SourceRedis, func() (openBus, error) {
+			rules, err := commandRules(settings, name, fleet)
+			if err != nil {
+				return nil, err
+			}
+			return redisstore.OpenCommands(redisOptions(settings), redisstore.CommandOptions{Rules: rules}, clock, log)
 		})
 	}
 	return out
