@@ -421,7 +421,6 @@ func TestCaptureSamples(t *testing.T) {
 // TestCaptureHoldsItsTime: neither a mute process nor a caller's deadline makes
 // it last.
 func TestCaptureHoldsItsTime(t *testing.T) {
-	t.Parallel()
 	a := startAgent(t, "ready", sourcetest.RealBinary(t, "python3"), "-c", `
 import signal, time
 signal.signal(signal.SIGUSR1, lambda *_: None)
@@ -452,7 +451,7 @@ while True: time.sleep(60)
 			if took := time.Since(began); took > 4*time.Second {
 				t.Errorf("it took %s", took)
 			}
-			if s := stepOf(t, got, "SIGUSR1"); s.Taken || !strings.Contains(s.Detail, "no dump within") {
+			if s := stepOf(t, got, "SIGUSR1"); s.Taken || !strings.Contains(s.Detail, "no dump within") && s.Detail != "no time was left" {
 				t.Errorf("SIGUSR1: taken %v, %q", s.Taken, s.Detail)
 			}
 			if got.Method != "proc" {

@@ -148,6 +148,7 @@ func (a *agent) ends(t *testing.T) (code int, rest string) {
 }
 
 func TestWedgedProcessesExitWithTheDump(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"sleep", "deadlock", "busy"} {
 		t.Run(how, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "dump")
@@ -179,6 +180,7 @@ func TestHealthyProcessExitsAsItWants(t *testing.T) {
 }
 
 func TestDumpOnlyProcessWorksOn(t *testing.T) {
+	t.Parallel()
 	var stderr bytes.Buffer
 	a := startChild(t, "dump only", "", &stderr)
 	if line, err := a.stdout.ReadString('\n'); line != "worked on\n" {
@@ -192,6 +194,7 @@ func TestDumpOnlyProcessWorksOn(t *testing.T) {
 
 // fault 11, and 39 seen from the child
 func TestBlockedStderrDoesNotPreventTheExit(t *testing.T) {
+	t.Parallel()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -223,6 +226,7 @@ func TestBlockedStderrDoesNotPreventTheExit(t *testing.T) {
 }
 
 func TestUnwritableDumpFileDoesNotPreventTheExit(t *testing.T) {
+	t.Parallel()
 	files := []string{t.TempDir(), "/proc/self/no/such/place"}
 	if _, err := os.Stat("/dev/full"); err == nil {
 		files = append(files, "/dev/full")
@@ -239,8 +243,10 @@ func TestUnwritableDumpFileDoesNotPreventTheExit(t *testing.T) {
 // fault 11: one whose loop is idle, and one that is stopped in the midst of a
 // step, with a probe unanswered.
 func TestStoppedProcessIsNotWedged(t *testing.T) {
+	t.Parallel()
 	for how, stop := range map[string]time.Duration{"healthy": 600 * time.Millisecond, "step": 4 * time.Second} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			var stderr bytes.Buffer
 			a := startChild(t, how, "", &stderr)
 			<-time.After(500 * time.Millisecond)
@@ -297,6 +303,7 @@ func (f onStall) Publish(_ context.Context, m guard.Message) error {
 
 // fault 6, as an agent meets it
 func TestStoppedProcessIsNotStalled(t *testing.T) {
+	t.Parallel()
 	a := startChild(t, "session", "", nil)
 	for range 2 {
 		if err := a.Process.Signal(syscall.SIGSTOP); err != nil {
