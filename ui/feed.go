@@ -84,6 +84,10 @@ type About struct {
 	Trial Trier
 	// Recorder records what comes in; nil: it does not come in here.
 	Recorder Recorder
+	// Output listens to sessions that nobody behind the feed supervises; nil: that
+	// cannot be done, because of NoOutput.
+	Output   Output
+	NoOutput string
 	Late     Late   // what is kept of the quarantine; nil: nothing
 	Sweeper  string // who settles: "this screen", "serve@host"; empty nobody
 	Operator string // as whom actions are audited; empty not known

@@ -110,6 +110,7 @@ func (m *Model) ask() tea.Cmd {
 	m.query.fill(&a)
 	m.fillEvents(&a)
 	m.fillPicked(&a)
+	m.fillLogs(&a)
 	m.fillRaw(&a)
 	m.fillExport(&a)
 	m.asking.pending = &a

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -34,6 +33,8 @@ type logsSeen struct {
 	empty   int   // readings in a row that brought nothing
 	trouble string
 	have    bool
+	source  Output
+	late    logsLate
 }
 
 // logItem is a line of output, or a mark between lines.
@@ -41,6 +42,7 @@ type logItem struct {
 	line LogLine
 	mark string // set: no line, but what is to be known here
 	cut  int64  // lines that are missing here
+	late bool   // the mark is the heading of the quarantine
 }
 
 func (l *logItem) text() string {
@@ -73,14 +75,14 @@ func needsChildren(m *Model) string {
 	return ""
 }
 
-func needsChild(m *Model) string { return firstOf(needsChildren(m), needsSession(m)) }
-
 // openLogs shows the output of the session under the cursor.
 func (m *Model) openLogs() tea.Cmd {
 	m.lastOpened++
-	m.logs = logsSeen{id: m.table.cursor, opened: m.lastOpened, next: -1, version: m.logs.version + 1}
+	m.logs = logsSeen{id: m.table.cursor, opened: m.lastOpened, next: -1, version: m.logs.version + 1, source: m.outputOf(m.table.cursor),
+		late: logsLate{shown: m.logs.late.shown}}
 	m.pagers[viewLogs].restart()
 	m.openView(viewLogs)
+	m.takeLogs(&m.window)
 	return m.readLogs()
 }
 
@@ -91,11 +93,9 @@ func (m *Model) readLogs() tea.Cmd {
 	if rewound {
 		from, most = -1, 1
 	}
-	children, id, gen, opened := m.children, m.logs.id, m.gen, m.logs.opened
+	source, id, gen, opened := m.logs.source, m.logs.id, m.gen, m.logs.opened
 	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(context.Background(), logsLimit)
-		defer cancel()
-		lines, err := children.Logs(ctx, id, from, most)
+		lines, err := readOutput(source, id, from, most)
 		return logsArrived{gen: gen, opened: opened, from: from, rewound: rewound, lines: lines, err: err}
 	}
 }
@@ -116,7 +116,7 @@ func (m *Model) pollLogs(pause time.Duration) tea.Cmd {
 // logsCame takes a reading in, and asks for the next one while somebody looks.
 func (m *Model) logsCame(msg *logsArrived) tea.Cmd {
 	l := &m.logs
-	if msg.gen != m.gen || msg.opened != l.opened || !slices.Contains(m.layers, viewLogs) || m.children == nil {
+	if msg.gen != m.gen || msg.opened != l.opened || !slices.Contains(m.layers, viewLogs) || l.source == nil {
 		return nil
 	}
 	l.have = true
@@ -167,6 +167,11 @@ func (l *logsSeen) take(read []LogLine) (any bool) {
 			continue // it was read already
 		case l.next > 0 && missing > 0:
 			l.add(logItem{cut: missing, mark: "came faster than they could be kept"})
+		}
+		if l.isLate(&line) {
+			l.keepLate(logItem{line: line})
+			l.next, any = line.Seq+1, true
+			continue
 		}
 		if before := l.generation(); line.Generation != 0 && before != 0 && line.Generation != before {
 			l.add(logItem{mark: "generation " + generation(line.Generation) + " begins"})
@@ -222,9 +227,9 @@ func (g *pager) shift(n int) { g.cur, g.top = max(g.cur+n, 0), max(g.top+n, 0) }
 
 func (m *Model) logLines() lines {
 	l := &m.logs
-	return lines{total: len(l.list), version: l.version, newest: growsAtEnd,
-		text:   func(i int) string { return l.list[i].text() },
-		height: func(i, width int) int { return wrapCount(l.list[i].text(), width-m.logIndent()) }}
+	return lines{total: len(l.list) + l.lateItems(), version: l.version, newest: growsAtEnd,
+		text:   func(i int) string { return l.item(i).text() },
+		height: func(i, width int) int { return wrapCount(l.item(i).text(), width-m.logIndent()) }}
 }
 
 // logIndent is where the text of a line begins.
@@ -258,18 +263,18 @@ func (m *Model) drawLogs(p *painter) {
 	case !l.have:
 		p.text(m.styles.Dim, " reading")
 		p.line()
-	case len(l.list) == 0 && l.trouble == "":
+	case len(l.list)+len(l.late.list) == 0 && l.trouble == "":
 		p.text(m.styles.Dim, " it has written nothing yet")
 		p.line()
 	}
-	m.drawLines(p, func(i int, _ bool) { m.drawLogLine(p, &l.list[i]) })
+	m.drawLines(p, func(i int, _ bool) { m.drawLogLine(p, l.item(i)) })
 }
 
 func (m *Model) drawLogLine(p *painter, it *logItem) {
 	g, indent := m.pager(), m.logIndent()
 	if it.mark != "" {
 		st := m.styles.Dim
-		if it.cut > 0 {
+		if it.cut > 0 || it.late {
 			st = m.styles.Suspect
 		}
 		p.pad(indent)

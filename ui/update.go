@@ -148,6 +148,7 @@ func (m *Model) arrived(msg *windowArrived) tea.Cmd {
 	m.takePicked(&m.window)
 	m.takeActions(&m.window)
 	m.takeRaw(&m.window)
+	m.takeLogs(&m.window)
 	export := m.takeExport(&m.window)
 	if m.note.text != "" && m.opt.Now()-m.note.at > noteLinger {
 		m.note = note{}

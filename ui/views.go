@@ -48,7 +48,7 @@ func allViews() []view {
 		{id: viewAlerts, key: "2", name: "alerts", help: "alerts and held groups", off: later("the alerts view is")},
 		{id: viewEvents, key: "3", name: "events", help: "what happened in the fleet", in: inEvents, off: needsFeed, open: (*Model).openAllEvents, draw: (*Model).drawEvents, lines: (*Model).eventLines},
 		{id: viewCommands, key: "4", name: "commands", help: "actions and their fate", in: inCommands, off: needsFeed, open: (*Model).openCommands, draw: (*Model).drawCommands, lines: (*Model).commandLines},
-		{id: viewLogs, key: "5", name: "logs", help: "output of the session, if it is supervised here", in: inLogs, off: needsChild, open: (*Model).openLogs, draw: (*Model).drawLogs, lines: (*Model).logLines},
+		{id: viewLogs, key: "5", name: "logs", help: "output of the session, if somebody supervises it", in: inLogs, off: needsOutput, open: (*Model).openLogs, draw: (*Model).drawLogs, lines: (*Model).logLines},
 		{id: viewDumps, key: "6", name: "dumps", help: "stack dumps", in: inDumps, off: needsChildren, open: (*Model).openDumps, draw: (*Model).drawDumps, lines: (*Model).dumpsLines},
 		{id: viewDump, name: "dump", help: "one stack dump", in: inDump, draw: (*Model).drawDump, lines: (*Model).dumpLines},
 		{id: viewTrial, name: "trial", help: "what other thresholds would have raised", in: inTrial, draw: (*Model).drawTrial, lines: (*Model).trialPagerLines},

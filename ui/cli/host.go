@@ -193,5 +193,6 @@ func (h *host) watch(settings *config.Config, about ui.About, behind ...func()) 
 		}
 		return nil, err
 	}
+	about.Output, about.NoOutput = watching.output()
 	return &engineFeed{watching: watching, about: about, behind: behind}, nil
 }

@@ -34,7 +34,8 @@ type observer struct {
 	taping   *taping              // keeps what comes in; nil: nothing does
 	acting   *acting              // carries out what people ask for; nil: nothing can be acted on
 
-	running sync.WaitGroup // the sources' Run
+	heard   *natsbus.OutputReader // of sessions that others supervise; nil: no NATS, or read-only
+	running sync.WaitGroup        // the sources' Run
 
 	mu      sync.Mutex
 	sources []beatSource // open, in order
@@ -113,6 +114,12 @@ func (o *observer) open() error {
 			inlet.up = func() { _ = bus.Ping() } // read-only was excluded
 		}
 		o.attach(bus)
+		if !o.settings.ReadOnly {
+			if o.heard, err = natsbus.OpenOutputReader(natsOptions(o.settings), o.clock, o.log); err != nil {
+				return err
+			}
+			o.attach(o.heard)
+		}
 	}
 	if s := o.settings.Redis; s.Address != config.None {
 		store, err := redisstore.Open(redisOptions(o.settings), o.inlet(), o.clock, o.log)

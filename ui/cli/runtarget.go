@@ -37,8 +37,9 @@ func (h *host) openRun(t ui.Target) (ui.Feed, error) {
 // supervised starts the children of a station and shows a screen what it sees.
 func (h *host) supervised(settings *config.Config, s *station) ui.Feed {
 	s.supervise(h.spawn)
-	return &stationFeed{station: s, engineFeed: engineFeed{watching: s.watching, children: s.read(),
-		about: ui.About{Name: nameOf(settings), ReadOnly: settings.ReadOnly, Sweeper: s.writer, Late: quarantined{s.file.Quarantine()}}}}
+	about := ui.About{Name: nameOf(settings), ReadOnly: settings.ReadOnly, Sweeper: s.writer, Late: quarantined{s.file.Quarantine()}}
+	about.Output, about.NoOutput = s.watching.output()
+	return &stationFeed{station: s, engineFeed: engineFeed{watching: s.watching, children: s.read(), about: about}}
 }
 
 // openSweeping watches and settles: a screen that is a sweeper too. What it

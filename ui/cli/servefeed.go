@@ -119,7 +119,7 @@ func localServe(ctx context.Context, settings *config.Config) (*serveview.Client
 // openServe shows a screen the view of a serve.
 func (h *host) openServe(settings *config.Config, client *serveview.Client, about serveview.About) ui.Feed {
 	return &serveFeed{Feed: serveview.Follow(client, clock.System(), h.spawn), client: client,
-		about: ui.About{Name: about.Name, Sweeper: about.Sweeper, ReadOnly: about.ReadOnly || settings.ReadOnly, Late: remoteLate{client}}}
+		about: ui.About{Name: about.Name, Sweeper: about.Sweeper, ReadOnly: about.ReadOnly || settings.ReadOnly, Late: remoteLate{client}, Output: remoteChildren{client}}}
 }
 
 // lookThrough asks a serve for one window.

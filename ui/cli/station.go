@@ -167,5 +167,6 @@ func (s *station) read() localChildren {
 	if s.children != nil {
 		c.sup, c.dumps = s.children.Supervisor, s.children.dumps
 	}
+	c.heard, _ = s.watching.output()
 	return c
 }

@@ -23,10 +23,12 @@ type supervising struct {
 	*process.Supervisor
 	dumps *process.DumpStore
 	buses []*courier
-	shut  []func() // closes the buses' clients
-	log   *slog.Logger
-	over  chan struct{} // closed when nothing of it is left
-	err   error         // once over is closed
+	// output sends lines to whoever listens; nil: there is no NATS.
+	output *natsbus.Output
+	shut   []func() // closes the buses' clients
+	log    *slog.Logger
+	over   chan struct{} // closed when nothing of it is left
+	err    error         // once over is closed
 }
 
 // supervisingOptions say what is run, and whom it tells.
@@ -102,6 +104,13 @@ func (s *supervising) openBuses(settings *config.Config, o supervisingOptions) e
 		}
 		bus.OnPing(func() { s.Ping() })
 		s.buses, s.shut = append(s.buses, newCourier(bus, settings.NATS.Origin, ttl, o.log)), append(s.shut, bus.Close)
+		var ids []watchdog.ID
+		for i := range o.sessions {
+			ids = append(ids, watchdog.ID(o.sessions[i].ID))
+		}
+		if s.output, err = natsbus.OpenOutput(natsOptions(settings), ids, o.writer, s.outputLines, o.clock, o.log); err != nil {
+			return err
+		}
 	}
 	if settings.Redis.Address != config.None {
 		bus, err := redisstore.OpenGuard(redisOptions(settings), o.log)
@@ -120,6 +129,9 @@ func (s *supervising) run(ctx context.Context) error {
 	var couriers sync.WaitGroup
 	for _, c := range s.buses {
 		couriers.Go(func() { c.run(carrying) })
+	}
+	if s.output != nil {
+		couriers.Go(func() { _ = s.output.Run(carrying) }) // ends with carrying
 	}
 	s.err = s.Supervisor.Run(ctx)
 	cancel()
@@ -146,14 +158,19 @@ func stateFile(prefix, id, suffix string) string {
 type localChildren struct {
 	sup   *process.Supervisor // nil: nobody is supervised here; dumps of earlier runs may be there
 	dumps *process.DumpStore
+	heard ui.Output // of sessions that others supervise; nil: they cannot be listened to
 }
 
 // Logs gives lines of output.
-func (c localChildren) Logs(_ context.Context, id watchdog.ID, from int64, most int) ([]ui.LogLine, error) {
-	if c.sup == nil {
-		return nil, process.ErrUnknownSession
+func (c localChildren) Logs(ctx context.Context, id watchdog.ID, from int64, most int) ([]ui.LogLine, error) {
+	err := process.ErrUnknownSession
+	var lines []process.Line
+	if c.sup != nil {
+		lines, err = c.sup.Logs(id, from, most)
 	}
-	lines, err := c.sup.Logs(id, from, most)
+	if errors.Is(err, process.ErrUnknownSession) && c.heard != nil {
+		return c.heard.Logs(ctx, id, from, most)
+	}
 	if err != nil {
 		return nil, err
 	}
