@@ -330,7 +330,7 @@ func (r *Registry) settle(ctx context.Context, e Entry, rec watchdog.Record) err
 		return nil
 	}
 	r.metrics.reaped.WithLabelValues(stands.Outcome.String()).Inc()
-	released := r.hook.run(ctx, stands, e.AgentID)
+	released := r.hook.Run(ctx, stands, e.AgentID)
 	if released.Ran && !released.OK {
 		r.metrics.releaseFailed.Inc()
 	}

@@ -65,8 +65,10 @@ type Options struct {
 	ReapInterval   time.Duration
 	Release        []string // argv of the release hook; empty none
 	ReleaseTimeout time.Duration
-	Writer         string // who settles: "serve@eu1-01/812"
-	Address        string // where it listens, for people
+	// Hook runs the release hook in the place of Release, if others run it too.
+	Hook    *Releaser
+	Writer  string // who settles: "serve@eu1-01/812"
+	Address string // where it listens, for people
 
 	// Audit appends one entry to the audit file, as a line of JSON. nil: none is kept.
 	Audit func(entry any) error
@@ -116,7 +118,7 @@ type Registry struct {
 	tokens  tokens
 	heads   headCache
 	rate    reapRate
-	hook    *releaser
+	hook    *Releaser
 	metrics *metrics
 	started time.Time
 	reaper  reaper
@@ -131,7 +133,9 @@ func New(o Options) (*Registry, error) {
 	}
 	r := &Registry{o: o, tokens: tokens{secret: []byte(o.Token)}, started: wall(o.Clock)}
 	r.heads.known = map[watchdog.ID]cachedHead{}
-	r.hook = &releaser{argv: o.Release, timeout: o.ReleaseTimeout, log: o.Logger, now: func() time.Time { return wall(o.Clock) }}
+	if r.hook = o.Hook; r.hook == nil {
+		r.hook = NewReleaser(o.Release, o.ReleaseTimeout, o.Clock, o.Logger)
+	}
 	r.metrics = newMetrics()
 	r.reaper.settled = map[watchdog.ID]watchdog.Generation{}
 	r.reaper.openSince = r.started

@@ -38,9 +38,9 @@ const (
 	releaseOutput = 2 << 10 // bytes of its output that are kept
 )
 
-// releaser runs the release hook: a command that gives back what an ended
+// Releaser runs the release hook: a command that gives back what an ended
 // session held. It may be run again for the same end after a crash.
-type releaser struct {
+type Releaser struct {
 	argv    []string
 	timeout time.Duration
 	log     *slog.Logger
@@ -50,8 +50,17 @@ type releaser struct {
 	last []Release // newest first
 }
 
-// run runs the hook with what it must know in its environment, and waits for it.
-func (h *releaser) run(ctx context.Context, rec watchdog.Record, agent string) Release {
+// NewReleaser makes a releaser; without a command it runs nothing. A nil log
+// drops what would be logged.
+func NewReleaser(argv []string, timeout time.Duration, clock watchdog.Clock, log *slog.Logger) *Releaser {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Releaser{argv: argv, timeout: timeout, log: log, now: func() time.Time { return wall(clock) }}
+}
+
+// Run runs the hook with what it must know in its environment, and waits for it.
+func (h *Releaser) Run(ctx context.Context, rec watchdog.Record, agent string) Release {
 	if len(h.argv) == 0 {
 		return Release{}
 	}

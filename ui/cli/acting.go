@@ -12,6 +12,7 @@ import (
 	"github.com/sessionwatch/sessionwatch/internal/config"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/sources/filestore"
+	"github.com/sessionwatch/sessionwatch/sources/httpregistry"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -23,8 +24,8 @@ type actingOptions struct {
 	children func() *supervising // nil: nothing is supervised here
 	// audit is the open audit file; nil: it is opened when the first entry is to
 	// be written.
-	audit    *filestore.Audit
-	released func(context.Context, watchdog.Record) string
+	audit *filestore.Audit
+	hook  *httpregistry.Releaser // nil: one of our own
 
 	clock watchdog.Clock
 	log   *slog.Logger
@@ -51,6 +52,9 @@ type acting struct {
 // newActing makes an acting; nothing is opened before the first action.
 func newActing(settings *config.Config, o actingOptions) *acting {
 	a := &acting{o: o, settings: settings, by: writerName(o.role), audit: o.audit}
+	if o.hook == nil {
+		a.o.hook = httpregistry.NewReleaser(settings.Registry.Release, settings.Registry.ReleaseTimeout, o.clock, o.log)
+	}
 	if o.children == nil {
 		a.o.children = func() *supervising { return nil }
 	}
@@ -60,7 +64,7 @@ func newActing(settings *config.Config, o actingOptions) *acting {
 		a.ways = append(a.ways, b)
 		ways = append(ways, b)
 	}
-	c := watchdog.OperatorConfig{Ways: ways, Evidence: a.evidence, Released: o.released, Name: a.by, Clock: o.clock,
+	c := watchdog.OperatorConfig{Ways: ways, Evidence: a.evidence, Released: a.release, Name: a.by, Clock: o.clock,
 		Post: func(ev watchdog.Event) { a.engine.Post(ev) }, Audit: a.keep, Log: o.log}
 	if a.acts().Settles {
 		if o.settling == nil {

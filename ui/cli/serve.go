@@ -175,7 +175,7 @@ func (s *serving) openRegistry(token string) error {
 	registry, err := httpregistry.New(httpregistry.Options{
 		Store: store, Ends: registryEnds{s.settling}, Sink: heartbeats{s.watching.engine, s.children},
 		Watch: registryWatch{s.watching.engine, r.TTL}, Clock: s.watching.clock, Token: token,
-		Interval: r.Interval, TTL: r.TTL, ReapInterval: r.ReapInterval, Release: r.Release, ReleaseTimeout: r.ReleaseTimeout,
+		Interval: r.Interval, TTL: r.TTL, ReapInterval: r.ReapInterval, Hook: s.hook, Cancel: canceler{s.acting},
 		Writer: s.writer, Address: s.settings.Serve.Listen, Audit: s.audit.Write, Alert: s.alert, Logger: s.log,
 	})
 	if err != nil {

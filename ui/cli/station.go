@@ -11,6 +11,7 @@ import (
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/config"
 	"github.com/sessionwatch/sessionwatch/sources/filestore"
+	"github.com/sessionwatch/sessionwatch/sources/httpregistry"
 	"github.com/sessionwatch/sessionwatch/sources/process"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -30,6 +31,7 @@ type station struct {
 	watching *started
 	children *supervising // nil: nothing is supervised
 	acting   *acting
+	hook     *httpregistry.Releaser
 	leave    context.CancelFunc
 
 	receiving sync.WaitGroup // of commands
@@ -52,7 +54,6 @@ type stationOptions struct {
 	log      *slog.Logger
 	spawn    func(func())
 	guard    *selfGuard // watches over the engine; nil: nothing does
-	released func(context.Context, watchdog.Record) string
 
 	heartbeatURL   string
 	heartbeatToken func(watchdog.ID, watchdog.Generation) string
@@ -95,8 +96,9 @@ func openStation(settings *config.Config, o stationOptions) (s *station, err err
 	if err != nil {
 		return s, misconfigured(err)
 	}
+	s.hook = httpregistry.NewReleaser(settings.Registry.Release, settings.Registry.ReleaseTimeout, s.clock, o.log)
 	s.acting = newActing(settings, actingOptions{role: o.role, settling: s.settling, children: func() *supervising { return s.children }, audit: s.audit,
-		released: o.released, clock: s.clock, log: o.log, spawn: o.spawn})
+		hook: s.hook, clock: s.clock, log: o.log, spawn: o.spawn})
 	observer := newObserver(settings, observerOptions{clock: s.clock, log: o.log, ping: true, settling: s.settling, sweeps: o.sweeps, spawn: o.spawn,
 		guard: o.guard, acting: s.acting, tapes: o.tapes})
 	if len(o.sessions) > 0 {
