@@ -158,21 +158,26 @@ func TestNothingIsHitByAccident(t *testing.T) {
 			case 3: // a paste that comes as keys
 				before := len(s.feed.commands)
 				s.now += time.Second
+				var after []tea.Cmd
 				for _, r := range rapid.SampledFrom([]string{"Sy\r", "SKkill\r", "yyyy", "RyRy", "stop 12\r"}).Draw(rt, "text") {
-					s.now += time.Millisecond
+					name := string(r)
 					if r == '\r' {
-						s.m.Update(key("enter"))
-					} else {
-						s.m.Update(key(string(r)))
+						name = "enter"
 					}
+					s.now += time.Millisecond
+					_, cmd := s.m.Update(key(name))
+					after = append(after, cmd)
 				}
 				p.lastKey = s.now
 				s.now += burstTime
-				s.send(keysSettled{})
+				for _, cmd := range after {
+					s.run(cmd)
+				}
 				if n := len(s.feed.commands) - before; n > 0 {
 					rt.Fatalf("a burst asked for %v", s.ops()[before:])
 				}
 			case 4:
+				p.lastKey = s.now
 				s.send(tea.PasteMsg{Content: rapid.SampledFrom([]string{"y", "S", "kill", "stop 12", "\ry\r"}).Draw(rt, "paste")})
 			default:
 				name := rapid.SampledFrom(keys).Draw(rt, "key")

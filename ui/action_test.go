@@ -227,7 +227,12 @@ func TestWhatIsNotAskedForIsSaid(t *testing.T) {
 	s.feed.do = func(watchdog.Command) (watchdog.Action, error) {
 		return watchdog.Action{}, errors.New("the serve does not answer")
 	}
-	s.do("S ... y")
+	s.press("S")
+	s.do("... y") // nobody has told yet who is current
+	s.asksFor()
+	s.wants("[wait: asking what is current]")
+	s.show(hungWindow())
+	s.do("... y")
 	s.wants("STOP indexer #2 not asked", "the serve does not answer")
 	s.do("4 ... esc 4")
 	s.wants("not asked stop indexer #2", "the serve does not answer") // nobody else knows of it

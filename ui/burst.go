@@ -70,6 +70,7 @@ func (m *Model) settle() tea.Cmd {
 // dropBurst lets the moves of a burst through and counts the others.
 func (m *Model) dropBurst(keys []tea.KeyPressMsg) tea.Cmd {
 	m.burst.waiting = nil
+	m.noise()
 	var cmds []tea.Cmd
 	for _, k := range keys {
 		if m.isMove(k) {

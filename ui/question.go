@@ -54,9 +54,15 @@ func (m *Model) deaf() bool {
 	return m.question.early
 }
 
+// noise is what comes and is no answer: it must be quiet after it too.
+func (m *Model) noise() { m.question.lastKey = m.opt.Now() }
+
 // answerYes does it, or wants the words typed first.
 func (m *Model) answerYes() tea.Cmd {
 	q := m.question
+	if q.unsure() {
+		return nil
+	}
 	if why := q.refusal(m); why != "" {
 		return tea.Batch(m.closeQuestion(), m.refuse(why))
 	}
@@ -100,6 +106,10 @@ func (q *question) refusal(m *Model) string {
 	}
 	return q.act.refusal(m)
 }
+
+// unsure reports whether nobody has told yet who is current since the question
+// was asked: until then it takes no yes.
+func (q *question) unsure() bool { return q.act != nil && q.act.now == nil }
 
 // drawQuestion writes the question with what must be known to answer it. What is
 // short of room loses lines, never the first and the last one.
@@ -181,7 +191,9 @@ func (m *Model) drawAnswers(p *painter) {
 		}
 	}
 	all = append(all, segment{m.styles.Title, "n", 3, 9}, segment{m.styles.Title, ", enter, esc", 0, 5}, segment{Style{}, q.no, 1, 7}, segment{Style{}, " (default)", 0, 4})
-	if q.early {
+	if q.unsure() {
+		all = append(all, segment{m.styles.Wait, "[wait: asking what is current]", 3, 7})
+	} else if q.early {
 		all = append(all, segment{m.styles.Wait, "[wait: settling keys]", 3, 7})
 	}
 	p.pad(1)

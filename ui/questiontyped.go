@@ -82,6 +82,10 @@ func (m *Model) openTyped() tea.Cmd {
 				m.prompt.err = "that is not  " + words + " ; esc cancels"
 				return nil, false
 			}
+			if m.question.unsure() {
+				m.prompt.err = "wait: what is current is not known yet; then enter"
+				return nil, false
+			}
 			if why := m.question.refusal(m); why != "" {
 				return tea.Batch(m.closeQuestion(), m.refuse(why)), true
 			}

@@ -246,6 +246,7 @@ func (m *Model) offReason(a *action) string {
 
 // paste puts text where text is typed, and nowhere else.
 func (m *Model) paste(text string) tea.Cmd {
+	m.noise()
 	if m.scene()&inInput == 0 {
 		return m.refuse("a paste of " + count(len([]rune(text))) + " characters was ignored: nothing here takes text")
 	}
