@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sessionwatch/sessionwatch/internal/termtext"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -65,7 +66,9 @@ type follower struct {
 	wrong    int // messages that are no heads since it was last logged
 	foreign  int // terminal records that are foreign, likewise
 	example  error
-	blind    bool // this user may not ask JetStream
+	nowhere  int    // messages on terminal subjects that name no generation, likewise
+	last     string // subject of the last of them
+	blind    bool   // this user may not ask JetStream
 	reported string
 }
 
@@ -183,6 +186,7 @@ func (f *follower) catchUp(ctx context.Context, c *conn) error {
 func (f *follower) terminal(m stored) {
 	id, g, ok := wire.GenerationFromSubject(m.Subject)
 	if !ok {
+		f.strange(m.Subject)
 		return
 	}
 	r, err := f.ledger.options.Seal.Open(id, g, m.Data)
@@ -195,6 +199,22 @@ func (f *follower) terminal(m stored) {
 		return
 	}
 	f.tell(r.Seen(f.ledger.js.mono()))
+}
+
+// strange counts what stands on a terminal subject that names no generation: it
+// can end nothing, but somebody put it there. The one of the self-test is ours.
+func (f *follower) strange(subject string) {
+	if subject == wire.TerminalProbeSubject {
+		return
+	}
+	subject = termtext.Clean(subject)
+	f.mu.Lock()
+	f.nowhere++
+	f.last = subject
+	f.mu.Unlock()
+	refused := watchdog.Refused{Source: watchdog.SourceNATS, Last: watchdog.RefusedID, LastID: subject, At: f.ledger.js.mono()}
+	refused.Counts[watchdog.RefusedID] = 1
+	f.tell(refused)
 }
 
 // head tells a head.
@@ -223,8 +243,12 @@ func (f *follower) tell(ev watchdog.Event) {
 func (f *follower) refuseLog() {
 	f.mu.Lock()
 	n, foreign, example := f.wrong, f.foreign, f.example
-	f.wrong, f.foreign = 0, 0
+	nowhere, last := f.nowhere, f.last
+	f.wrong, f.foreign, f.nowhere = 0, 0, 0
 	f.mu.Unlock()
+	if nowhere > 0 {
+		f.ledger.js.log.Warn("messages on terminal subjects name no generation; they end nothing, find out who publishes them", "count", nowhere, "the last on", last)
+	}
 	if foreign > 0 {
 		f.ledger.js.log.Warn("foreign terminal records stand in the ledger", "count", foreign, "one of them", example)
 	}

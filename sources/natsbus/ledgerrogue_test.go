@@ -106,6 +106,44 @@ func TestRogueClientOverwritesNothing(t *testing.T) {
 	}
 }
 
+// What stands on a terminal subject that names no generation ends nothing, and
+// is counted and named.
+func TestTerminalSubjectWithoutAGenerationIsCounted(t *testing.T) {
+	t.Parallel()
+	k := serveEmbeddedJetStream(t)
+	l, _ := k.Open(t)
+	checked(t, l)
+	_, js := k.admin(t)
+	subjects := []string{"agent.terminal.a.x", "agent.terminal.b.0", "agent.terminal.c.01", "agent.terminal.alone"}
+	for _, s := range subjects[:2] {
+		if _, err := js.Publish(t.Context(), s, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rec := follow(t, l)
+	rec.Wait(t, 10*time.Second, "that the ledger has been told", caughtUp(rec, 0))
+	for _, s := range subjects[2:] {
+		if _, err := js.Publish(t.Context(), s, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rec.Wait(t, 20*time.Second, "each of them", func() bool {
+		seen := map[string]uint64{}
+		for _, ev := range sourcetest.EventsOf[watchdog.Refused](rec, 0) {
+			seen[ev.LastID] += ev.Counts[watchdog.RefusedID]
+		}
+		for _, s := range subjects {
+			if seen[s] != 1 {
+				return false
+			}
+		}
+		return len(seen) == len(subjects)
+	})
+	if ends := sourcetest.EventsOf[watchdog.TerminalSeen](rec, 0); len(ends) > 0 {
+		t.Errorf("they are told as ends: %+v", ends)
+	}
+}
+
 func follow(t *testing.T, l watchdog.Ledger) *sourcetest.Recorder {
 	t.Helper()
 	rec := &sourcetest.Recorder{}

@@ -238,6 +238,23 @@ func TestAKeyOfAnotherTypeIsForeign(t *testing.T) {
 	})
 }
 
+// A key among the terminal records that names no generation ends nothing, and
+// is counted once and named.
+func TestATerminalKeyWithoutAGenerationIsCounted(t *testing.T) {
+	s := startReal(t)
+	l, _ := openLedger(t, fast(s.Address()))
+	key := strings.TrimSuffix(wire.TerminalKey("a", 1), "1") + "first"
+	s.admin.Set(t.Context(), key, "{}", 0)
+	rec := follow(t, l)
+	s.admin.XTrimMaxLen(t.Context(), journalKey, 0)
+	mustSettle(t, l, endOf("b", 1, watchdog.OutcomeLost)) // after the gap all keys are looked at again
+	rec.Wait(t, 20*time.Second, "an end after it", func() bool { return len(sourcetest.EventsOf[watchdog.TerminalSeen](rec, 0)) > 0 })
+	seen := sourcetest.EventsOf[watchdog.Refused](rec, 0)
+	if len(seen) != 1 || seen[0].Source != watchdog.SourceRedis || seen[0].LastID != key || seen[0].Counts[watchdog.RefusedID] != 1 {
+		t.Errorf("it is told as %+v", seen)
+	}
+}
+
 // follow follows a ledger until the test ends.
 func follow(t testing.TB, l *Ledger) *sourcetest.Recorder {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sessionwatch/sessionwatch/internal/termtext"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -59,6 +60,7 @@ type follower struct {
 	post   func(watchdog.Event)
 	seed   maphash.Seed
 	told   map[uint64]uint64 // hash of a key -> hash of the value that was told
+	strays map[uint64]bool   // hashes of keys that name no generation
 	at     entryID
 	looked time.Time   // when all keys were last looked at
 	line   *redis.Conn // that the journal is asked on
@@ -71,7 +73,7 @@ var errGap = errors.New("the journal was cut off or lost")
 // looks at all of them again when the connection broke, when the journal was
 // cut off meanwhile, and every few minutes. It ends with ctx and its error.
 func (l *Ledger) Follow(ctx context.Context, post func(watchdog.Event)) error {
-	f := &follower{ledger: l, post: post, seed: maphash.MakeSeed()}
+	f := &follower{ledger: l, post: post, seed: maphash.MakeSeed(), strays: map[uint64]bool{}}
 	for attempt := 0; ; {
 		err := f.connect(ctx)
 		if err == nil {
@@ -343,6 +345,7 @@ func (f *follower) tellValue(key, value string, wrongType bool) {
 	}
 	_, g, ok := wire.GenerationFromKey(key)
 	if !ok {
+		f.stray(name, key)
 		return
 	}
 	r, err := f.ledger.seal.Open(id, g, []byte(value))
@@ -351,6 +354,21 @@ func (f *follower) tellValue(key, value string, wrongType bool) {
 		return
 	}
 	f.post(r.Seen(f.now()))
+}
+
+// stray counts a key among the terminal records that names no generation, once:
+// it can end nothing, but somebody put it there.
+func (f *follower) stray(name uint64, key string) {
+	if f.strays[name] {
+		return
+	}
+	f.strays[name] = true
+	key = termtext.Clean(key)
+	f.ledger.conn.logger.Warn("a key among the terminal records names no generation; it ends nothing, find out who wrote it",
+		"address", f.ledger.conn.target.display, "key", key)
+	refused := watchdog.Refused{Source: watchdog.SourceRedis, Last: watchdog.RefusedID, LastID: key, At: f.now()}
+	refused.Counts[watchdog.RefusedID] = 1
+	f.post(refused)
 }
 
 func (f *follower) tellHead(id watchdog.ID, value string, wrongType bool) {
