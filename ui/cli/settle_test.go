@@ -42,21 +42,50 @@ type fleet struct {
 	t           *testing.T
 	nats, redis string // host:port
 	config      string
+	listen      [2]string
 	dirs        [2]string
-	serves      [2]*exec.Cmd
-	says        [2]*bytes.Buffer
-	environ     []string
+
+	natsServer, redisServer *sourcetest.Process
+	serves                  [2]*exec.Cmd
+	says                    [2]*bytes.Buffer
+	environ                 []string
 }
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
+	return fleetOf(t, settleConfig, "")
+}
+
+// keepingNATS starts nats-server with JetStream, which outlives its death.
+func keepingNATS(t testing.TB) (server *sourcetest.Process, address string) {
+	t.Helper()
 	port := sourcetest.FreePort(t)
-	sourcetest.StartProcess(t, sourcetest.RealBinary(t, "nats-server"), port, "-a", "127.0.0.1", "-p", strconv.Itoa(port), "-js", "-sd", t.TempDir())
-	f := &fleet{t: t, nats: fmt.Sprintf("127.0.0.1:%d", port)}
-	_, f.redis = realRedis(t)
+	server = sourcetest.StartProcess(t, sourcetest.RealBinary(t, "nats-server"), port, "-a", "127.0.0.1", "-p", strconv.Itoa(port), "-js", "-sd", t.TempDir())
+	return server, fmt.Sprintf("127.0.0.1:%d", port)
+}
+
+// keepingRedis starts redis-server, which keeps what it was told in a file.
+func keepingRedis(t testing.TB) (server *sourcetest.Process, address string) {
+	t.Helper()
+	port := sourcetest.FreePort(t)
+	server = sourcetest.StartProcess(t, sourcetest.RealBinary(t, "redis-server"), port,
+		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--save", "", "--appendonly", "yes", "--dir", t.TempDir())
+	return server, fmt.Sprintf("127.0.0.1:%d", port)
+}
+
+// fleetOf starts two serves with a configuration; listen is where the first
+// keeps its registry, empty for nowhere.
+func fleetOf(t *testing.T, config, listen string) *fleet {
+	t.Helper()
+	if listen == "" {
+		listen = "-"
+	}
+	f := &fleet{t: t, listen: [2]string{listen, "-"}}
+	f.natsServer, f.nats = keepingNATS(t)
+	f.redisServer, f.redis = keepingRedis(t)
 	f.environ = alone(t, "NATS_URL=nats://"+f.nats, "REDIS_URL=redis://"+f.redis)
 	f.config = filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(f.config, []byte(settleConfig), 0o600); err != nil {
+	if err := os.WriteFile(f.config, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for i := range f.dirs {
@@ -83,7 +112,7 @@ func newFleet(t *testing.T) *fleet {
 func (f *fleet) start(i int) {
 	f.t.Helper()
 	f.says[i] = &bytes.Buffer{}
-	cmd := program(f.t, f.environ, "serve", "--config", f.config, "--data-dir", f.dirs[i], "--listen", "-")
+	cmd := program(f.t, f.environ, "serve", "--config", f.config, "--data-dir", f.dirs[i], "--listen", f.listen[i])
 	cmd.Stdout, cmd.Stderr = f.says[i], f.says[i]
 	if err := cmd.Start(); err != nil {
 		f.t.Fatal(err)
