@@ -73,6 +73,7 @@ type action struct {
 	Action
 	asked, said time.Duration // Mono
 	seen        moment        // the first sight of its target's execution
+	afterEnd    bool          // its target had a record when it was asked for
 	proposed    *Answer       // what we saw, until its result stands
 	proposedAt  time.Duration
 }
@@ -102,7 +103,8 @@ func (t *Tracker) ordered(e Ordered) {
 	if n, known := t.store.find([]byte(c.Session)); known {
 		a.seen = t.store.at(n).firstSeen
 	}
-	if why, fate := t.refusal(&c); why != "" {
+	why, fate, ended := t.refusal(&c)
+	if a.afterEnd = ended; why != "" {
 		t.fate(a, fate, why, "", now)
 		return
 	}
@@ -140,25 +142,28 @@ func (b *actions) add(a *action) {
 	b.open++
 }
 
-// refusal says why a command is not carried out; empty: it is.
-func (t *Tracker) refusal(c *Command) (string, Fate) {
+// refusal says why a command is not carried out; empty: it is. ended tells that
+// its target has a record already: a supervisor may still reach its process.
+func (t *Tracker) refusal(c *Command) (why string, fate Fate, ended bool) {
 	n, known := t.store.find([]byte(c.Session))
 	if !known {
-		return "no such session is known here", FateRefused
+		return "no such session is known here", FateRefused, false
 	}
 	r := t.store.at(n)
 	bk := t.books.of([]byte(c.Session))
 	if now, moved := t.movedOn(c, r, bk); moved {
-		return now, FateLostRace
-	}
-	if end := t.endOf(c, r, bk); end != nil && !(c.Op == OpRestart && t.supervisedHere(r)) {
-		return "it has ended already: " + endText(end), FateLostRace
+		return now, FateLostRace, false
 	}
 	can := t.can(r)
-	if why := can.Not(c.Op); why != "" {
-		return why, FateRefused
+	why = can.Not(c.Op)
+	end := t.endOf(c, r, bk)
+	switch {
+	case end != nil && why != "":
+		return "it has ended already: " + endText(end), FateLostRace, true
+	case why != "":
+		return why, FateRefused, false
 	}
-	return "", FateNone
+	return "", FateNone, end != nil
 }
 
 // movedOn reports whether another execution than the one meant is current.
@@ -227,7 +232,7 @@ func (t *Tracker) could(r *record) (c Can) {
 				c.Deny("it does not run", OpStop)
 			}
 		}
-	case r.verdict.Ended():
+	case r.verdict.Ended() && !((t.acts.Bus || granted) && starts(sd)):
 		c.Deny("it has ended", running...)
 	case !t.acts.Bus && !granted:
 		c.Deny("no bus carries commands to it", running...)
@@ -246,11 +251,15 @@ func (t *Tracker) could(r *record) (c Can) {
 		c.Deny("it has ended", OpExpire)
 	case !t.acts.Settles && !granted:
 		c.Deny("no ledger is open here to write its end to", OpExpire)
-	case l.Reason != "" && !l.Ready:
+	case l.Reason != "" && !l.Ready && t.sweeping(): // who only looks finds the ledger when it is needed
 		c.Deny(l.Reason, OpExpire)
 	}
 	return c
 }
+
+// starts reports whether the publisher of an execution said that it can start it
+// again: a supervisor, which may outlive the execution and its record.
+func starts(sd *side) bool { return sd != nil && sd.takesSaid && sd.takes.Has(OpRestart) }
 
 func notTaken(op Op) string {
 	if op == OpRestart {
@@ -384,6 +393,8 @@ func (t *Tracker) seenOf(a *action, now time.Duration) (Fate, string) {
 		return FateIneffective, "it was taken by " + cmp.Or(a.By, "its receiver") + ", and the session still beats"
 	case begun && now-a.said > effectWithin && a.Op == OpDump:
 		return FateIneffective, "it was taken by " + cmp.Or(a.By, "its receiver") + ", and no dump came"
+	case a.Fate == FateRequested && a.afterEnd && now-a.said > hearWithin:
+		return FateUndeliverable, "no receiver answered within " + hearWithin.String() + ", and the session has ended"
 	case a.Fate == FateRequested && a.Op != OpExpire && a.Way != "" && beats && now-a.said > hearWithin && !t.listens(r):
 		return FateUndeliverable, "no receiver answered within " + hearWithin.String() + ", and the session beats"
 	case now-a.asked <= CommandTTL:
@@ -398,6 +409,9 @@ func (t *Tracker) seenOf(a *action, now time.Duration) (Fate, string) {
 func (t *Tracker) endSeen(a *action, r *record, bk *book, now time.Duration) (Fate, string) {
 	end := t.endOf(&a.Command, r, bk)
 	current, moved := t.movedOn(&a.Command, r, bk)
+	if a.afterEnd && !moved {
+		return FateNone, "" // its receiver alone can tell
+	}
 	if end == nil && !moved && a.seen != noMoment && r.firstSeen != a.seen {
 		current, moved = "another run of it is current, and was not touched", true
 	}

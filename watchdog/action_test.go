@@ -467,3 +467,23 @@ func TestOfManyCommandsEachHasOneFate(t *testing.T) {
 		}
 	})
 }
+
+func TestSupervisorOfAnExpiredSessionIsReachedStill(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS).acts()
+	up := int64(10)
+	each := r.beating("a", &up, guarded(2, "boot", OpStop, OpKill, OpRestart, OpDump))
+	r.run(3*time.Second, each)
+	r.tr.Apply(TerminalSeen{ID: "a", Generation: 2, Outcome: OutcomeExpired, SettledBy: ByOperator, At: r.at.Mono})
+	r.run(time.Second, each)
+	if n := deliversOf(r.order("c1", OpRestart, "a", 2, "boot")); n != 1 {
+		t.Fatalf("a restart after an expire was delivered %d times, want once", n)
+	}
+	r.run(2*time.Second, each)
+	r.wantFate("c1", FateRequested)
+	r.answer("c1", "a", 2, FateEffective, "#3 runs as pid 5")
+	r.wantFate("c1", FateEffective)
+
+	r.order("c2", OpKill, "a", 2, "boot")
+	r.run(hearWithin+concludeWithin+2*time.Second, nil)
+	r.wantFate("c2", FateUndeliverable, "has ended")
+}
