@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	tea "charm.land/bubbletea/v2"
@@ -150,11 +151,15 @@ func (l *logsSeen) item(i int) *logItem {
 	if n := l.late.cut; n > 0 {
 		text = "QUARANTINE: the latest " + count(len(l.late.list)) + " of " + counted(int(n)+len(l.late.list), "line")
 	}
-	text += " came after the end"
-	for g, end := range l.late.ends {
+	text += " after the end"
+	for _, g := range slices.Sorted(maps.Keys(l.late.ends)) {
+		end := l.late.ends[g]
 		text += " of " + generation(g) + " (" + end.outcome.String() + " " + clock(end.at) + ")"
 	}
-	return &logItem{mark: text + ", and are no sign of life", late: true}
+	if !l.late.shown {
+		text += ", hidden"
+	}
+	return &logItem{mark: text, late: true}
 }
 
 // toggleLateLines shows and hides the quarantined lines.

@@ -68,7 +68,7 @@ func TestLateOutputIsQuarantined(t *testing.T) {
 	s := newScreen(t, w, About{Name: "prod", Output: f}, 120, 40)
 	s.press("l")
 	text := ansi.Strip(s.m.frame())
-	if strings.Contains(text, "too late") || strings.Contains(text, "nobody knows") || !strings.Contains(text, "QUARANTINE: 2 lines came after the end of #2 (lost 02:34:44Z)") {
+	if strings.Contains(text, "too late") || strings.Contains(text, "nobody knows") || !strings.Contains(text, "QUARANTINE: 2 lines after the end of #2 (lost 02:34:44Z), hidden") {
 		t.Errorf("it is not hidden, or not counted:\n%s", text)
 	}
 	s.press("L")

@@ -278,7 +278,11 @@ func (m *Model) drawLogLine(p *painter, it *logItem) {
 			st = m.styles.Suspect
 		}
 		p.pad(indent)
-		p.wrapped(st, it.text(), indent, mostWrapped)
+		if g.wrap {
+			p.wrapped(st, it.text(), indent, mostWrapped)
+		} else {
+			p.text(st, it.text())
+		}
 		return
 	}
 	if !g.bare {

@@ -27,6 +27,39 @@ func TestGoldenPages(t *testing.T) {
 	}
 }
 
+// What came after an end stands below its own heading, at every size.
+func TestGoldenLateOutput(t *testing.T) {
+	for _, f := range []struct{ name, keys string }{{"logs-late", "l"}, {"logs-late-shown", "l L"}} {
+		for _, size := range sizes {
+			t.Run(fmt.Sprintf("%s-%dx%d", f.name, size[0], size[1]), func(t *testing.T) {
+				out, w := lateOutput()
+				s := newScreen(t, w, About{Name: "prod", Sweeper: "serve@eu1-01", Output: out}, size[0], size[1])
+				s.press(strings.Fields(f.keys)...)
+				golden(t, fmt.Sprintf("%s-%dx%d", f.name, size[0], size[1]), ansi.Strip(s.m.frame())+"\n")
+			})
+		}
+	}
+}
+
+// Each of the views of evidence in dark, light, and without colour or symbols.
+func TestGoldenEvidenceStyles(t *testing.T) {
+	for _, theme := range []Theme{ThemeDark, ThemeLight, ThemeNone} {
+		style := func(o *Options) { o.Theme, o.ASCII = theme, theme == ThemeNone }
+		out, w := lateOutput()
+		s := newScreen(t, w, About{Name: "prod", Output: out}, 80, 24, style)
+		s.press("l", "L")
+		golden(t, "style-logs-late-"+theme.String(), strings.ReplaceAll(s.m.frame(), "\x1b", "\\e")+"\n")
+		s = newScreen(t, payloadWindow(), About{Name: "prod"}, 80, 24, style)
+		s.press("p")
+		s.show(payloadWindow())
+		golden(t, "style-raw-"+theme.String(), strings.ReplaceAll(s.m.frame(), "\x1b", "\\e")+"\n")
+		s = newScreen(t, eventfulWindow(), About{Name: "prod", Late: quarantine()}, 80, 24, style)
+		s.press("3", "L")
+		s.show(eventsOf(eventfulWindow(), s.feed.last()))
+		golden(t, "style-late-events-"+theme.String(), strings.ReplaceAll(s.m.frame(), "\x1b", "\\e")+"\n")
+	}
+}
+
 func TestGoldenPageStyles(t *testing.T) {
 	for _, theme := range []Theme{ThemeDark, ThemeLight, ThemeNone} {
 		for _, f := range []struct{ name, keys string }{{"logs", "l"}, {"dump", "6 enter"}} {
