@@ -33,10 +33,10 @@ func later(what string) func(*Model) string {
 // allActions is the table. The order is that of help and footer.
 func allActions() []action {
 	var all []action
+	all = append(all, replayActions()...) // first in the footer of a recording
 	all = append(all, lookActions()...)
 	all = append(all, viewActions()...)
 	all = append(all, agentActions()...)
-	all = append(all, replayActions()...)
 	all = append(all, firstRunActions()...)
 	all = append(all, moveActions()...)
 	all = append(all, inputActions()...)
@@ -119,7 +119,7 @@ func viewActions() []action {
 		action{name: "group", keys: "B", in: inDump, group: "views", foot: "group", help: "group stacks by suspicion, place, size", off: here(inDump, needsSections), do: (*Model).groupDump},
 		action{name: "try-again", keys: "t", in: inTrial, group: "views", foot: "other thresholds", help: "in a trial: try other thresholds", do: (*Model).tryAgain},
 		action{name: "go-to-tried", keys: "enter", in: inTrial, group: "views", foot: "why", help: "in a trial: the session of the line under the cursor", off: here(inTrial, needsTried), do: (*Model).goToTried},
-		action{name: "save-trial", keys: "E", in: inTrial, group: "views", foot: "save", help: "in a trial: save the result as text", off: here(inTrial, needsTrialResult), do: (*Model).saveTrial},
+		action{name: "save-trial", keys: "E", in: inTrial, group: "views", foot: "export", help: "in a trial: export the result as text or JSON", off: here(inTrial, needsTrialResult), do: (*Model).saveTrial},
 		action{name: "export", keys: "E", in: inLists | inEvents, group: "views", help: "export all that the view shows to a file, as JSON or CSV", off: needsExport, do: (*Model).openExport},
 		action{name: "handover", keys: "H", in: inLists, group: "views", help: "hand-over summary", off: later("the hand-over is")},
 	)
@@ -147,11 +147,11 @@ func replayActions() []action {
 	speed := func(f float64) func(*Model) tea.Cmd { return func(m *Model) tea.Cmd { return m.replaySpeed(f) } }
 	step := func(n int) func(*Model) tea.Cmd { return func(m *Model) tea.Cmd { return m.replayStep(n) } }
 	return []action{
-		{name: "pause", keys: "space", in: inReplay, group: "replay", foot: "pause", help: "pause and go on", off: needsReplay, do: (*Model).replayPause},
-		{name: "step-back", keys: ",", in: inReplay, group: "replay", foot: "step", help: "a step back", off: needsReplay, do: step(-1)},
-		{name: "step-on", keys: ".", in: inReplay, group: "replay", help: "a step on", off: needsReplay, do: step(1)},
-		{name: "faster", keys: "+", in: inReplay, group: "replay", foot: "faster", help: "twice as fast", off: needsReplay, do: speed(2)},
-		{name: "slower", keys: "-", in: inReplay, group: "replay", help: "half as fast", off: needsReplay, do: speed(0.5)},
+		{name: "pause", keys: "space", in: inRecorded, group: "replay", foot: "pause", help: "pause and go on; at the end: once more from the start", off: needsReplay, do: (*Model).replayPause},
+		{name: "step-back", keys: ",", in: inRecorded, group: "replay", foot: "step", help: "a step back", off: needsReplay, do: step(-1)},
+		{name: "step-on", keys: ".", in: inRecorded, group: "replay", help: "a step on", off: needsReplay, do: step(1)},
+		{name: "faster", keys: "+", in: inRecorded, group: "replay", foot: "faster", help: "twice as fast", off: needsReplay, do: speed(2)},
+		{name: "slower", keys: "-", in: inRecorded, group: "replay", help: "half as fast", off: needsReplay, do: speed(0.5)},
 	}
 }
 

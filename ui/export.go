@@ -13,9 +13,10 @@ import (
 
 // Export is what is shown, to be kept in a file.
 type Export struct {
-	Path     string                // its end says the format: .json or .csv
+	Path     string                // its end says the format: .json, .csv, or .txt of a trial
 	Sessions *watchdog.Window      // its rows; nil: Events
 	Events   []watchdog.Transition // the newest first
+	Trial    *watchdog.TrialResult // nil: the others
 
 	// Heading and Cells are what stands in the columns that are shown.
 	Heading []string
@@ -24,6 +25,9 @@ type Export struct {
 
 // Len is how many lines it has.
 func (e *Export) Len() int {
+	if e.Trial != nil {
+		return len(e.Trial.Raised)
+	}
 	if e.Sessions != nil {
 		return len(e.Sessions.Rows)
 	}
@@ -32,6 +36,9 @@ func (e *Export) Len() int {
 
 // What says what the lines are, in the singular.
 func (e *Export) What() string {
+	if e.Trial != nil {
+		return "raise"
+	}
 	if e.Sessions != nil {
 		return "session"
 	}

@@ -80,6 +80,8 @@ type About struct {
 	Demo     bool   // a lasting DEMO badge
 	ReadOnly bool
 	Replay   Replay // nil: live
+	// Length is the recorded time of a replay; 0: not known, or not yet.
+	Length time.Duration
 	// Trial judges what was seen by other thresholds; nil: that cannot be done here.
 	Trial Trier
 	// Recorder records what comes in; nil: it does not come in here.

@@ -240,6 +240,7 @@ func (m *Model) linksLine() []segment {
 	}
 	if m.about.Replay != nil {
 		add(s.Badge, m.replayBadge(), 1, 98)
+		add(Style{}, m.replayPlace(), 1, 79)
 	}
 	if badge := m.recordBadge(); badge != "" {
 		add(s.Badge, badge, 1, 97)

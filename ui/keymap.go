@@ -35,7 +35,10 @@ const (
 	inLines = inEvents | inCommands | inLogs | inDumps | inDump | inTrial | inRaw
 	inText  = inPages | inLines
 	inViews = inLists | inText | inFirstRun | inMenu
-	inInput = inPrompt | inPalette
+	// inRecorded is where a recording is looked at; what else is there says that
+	// it is none.
+	inRecorded = inReplay | inWhy | inSources | inEvents
+	inInput    = inPrompt | inPalette
 )
 
 var sceneNames = map[scene]string{

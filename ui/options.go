@@ -32,9 +32,6 @@ type Options struct {
 	// file that a stack dump names, or says why that cannot be done. It runs off
 	// the screen's goroutine. Nil: there is no editor.
 	Edit func(path string, line int) (tea.Cmd, error)
-	// Save writes a new file, and refuses one that is there. It runs off the
-	// screen's goroutine. Nil: nothing can be saved.
-	Save func(path string, data []byte) error
 	// Export writes to a file that must not exist yet, and says where it stands.
 	// It runs off the screen's goroutine. Nil: nothing can be written.
 	Export func(Export) (path string, err error)

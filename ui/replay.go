@@ -20,12 +20,32 @@ func needsReplay(m *Model) string {
 
 func (m *Model) replayPause() tea.Cmd {
 	return m.replayDo(func(r Replay) {
-		if r.Paused() {
+		ended, _ := r.End()
+		switch {
+		case ended:
+			r.Step(-farBack) // there is nothing to go on with: once more from the start
 			r.Resume()
-		} else {
+		case r.Paused():
+			r.Resume()
+		default:
 			r.Pause()
 		}
 	})
+}
+
+// farBack is more steps than a recording has.
+const farBack = 1 << 30
+
+// replayPlace is where in the recording we are: "12m of 40m".
+func (m *Model) replayPlace() string {
+	if m.about.Replay == nil || !m.have {
+		return ""
+	}
+	place := age(max(m.window.Now.Mono-m.window.Started.Mono, 0))
+	if m.about.Length > 0 {
+		place += " of " + age(m.about.Length)
+	}
+	return place
 }
 
 func (m *Model) replayStep(n int) tea.Cmd { return m.replayDo(func(r Replay) { r.Step(n) }) }

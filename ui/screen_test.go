@@ -119,7 +119,7 @@ func (s *screen) show(w watchdog.Window) {
 	s.t.Helper()
 	for range 3 { // the answer may change the cursor, and so the ask
 		before := s.m.asking.seq
-		s.send(windowArrived{gen: s.m.gen, window: s.answer(w), about: s.feed.about, replay: stateOf(s.feed.about.Replay), children: s.feed.children})
+		s.send(windowArrived{gen: s.m.gen, window: s.answer(w), about: s.feed.about, replay: stateOf(s.feed.about.Replay), tape: tapeOf(s.feed.about.Recorder), children: s.feed.children})
 		if s.m.asking.seq == before {
 			return
 		}

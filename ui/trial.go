@@ -200,8 +200,13 @@ func (m *Model) trialText() []trialLine {
 func (m *Model) trialPagerLines() lines {
 	list := m.trialText()
 	return lines{total: len(list), version: m.trial.version,
-		text:   func(i int) string { return list[i].plain() },
-		height: func(i, width int) int { return wrapCount(list[i].plain(), width-1) }}
+		text: func(i int) string { return list[i].plain() },
+		height: func(i, width int) int {
+			if list[i].shows {
+				return 1
+			}
+			return wrapCount(list[i].plain(), width-1)
+		}}
 }
 
 // drawTrial shows the result, the one that runs, or what can be tried.
@@ -299,35 +304,26 @@ func needsTrialResult(m *Model) string {
 	return ""
 }
 
-// saveTrial writes the result into a new file.
+// saveTrial writes the result into a new file, as text or JSON.
 func (m *Model) saveTrial() tea.Cmd {
-	if m.opt.Save == nil {
-		return m.refuse("this screen can write no files")
+	if m.opt.Export == nil {
+		return m.refuse("export: this screen can write no files")
 	}
+	at := time.Unix(0, m.trial.result.To.Wall).UTC().Format("20060102T150405Z")
 	m.prompt = &prompt{
-		label: "save as", hint: "a new file for this result as text; esc leaves", in: newInput("trial.txt"),
+		label: "export to", hint: "this result, as .txt or .json; esc leaves", in: newInput("trial-" + at + ".txt"),
 		changed: func(m *Model, _ string) tea.Cmd { m.prompt.err = ""; return nil },
 		take: func(m *Model, path string) (tea.Cmd, bool) {
-			if path == "" {
-				m.prompt.err = "type the name of a file"
+			if !strings.HasSuffix(path, ".json") && !strings.HasSuffix(path, ".txt") {
+				m.prompt.err = "end the name with .txt or .json"
 				return nil, false
 			}
-			save, text := m.opt.Save, strings.Join(TrialText(m.trial.result), "\n")+"\n"
-			return func() tea.Msg { return textSaved{path: path, err: save(path, []byte(text))} }, true
+			write, e := m.opt.Export, Export{Path: path, Trial: m.trial.result}
+			return func() tea.Msg {
+				path, err := write(e)
+				return exportWritten{path: path, what: e.What(), n: e.Len(), err: err}
+			}, true
 		},
 	}
 	return nil
-}
-
-// textSaved is the answer of Options.Save.
-type textSaved struct {
-	path string
-	err  error
-}
-
-func (m *Model) saved(msg *textSaved) tea.Cmd {
-	if msg.err != nil {
-		return m.refuse("not saved: " + msg.err.Error())
-	}
-	return m.say("saved to " + msg.path)
 }

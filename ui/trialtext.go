@@ -58,8 +58,8 @@ func trialLines(r *watchdog.TrialResult, width int) []trialLine {
 		if o.Sessions == 1 {
 			have, go1 = "session has", "goes"
 		}
-		say("%s of %s %s %s of their own (%s) and %s by that; *:%s=%s tries it on them too", count(o.Sessions), count(r.Sessions), have, o.Name, o.From, go1,
-			o.Name, trialValue(o.Name, &r.Would))
+		say("%s of %s %s %s of their own (%s) and %s by that;", count(o.Sessions), count(r.Sessions), have, o.Name, o.From, go1)
+		say("  *:%s=%s tries it on them too", o.Name, trialValue(o.Name, &r.Would))
 	}
 	out = append(out, trialLine{})
 	out = append(out, trialTable(r, width)...)

@@ -53,8 +53,6 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		return m.trialJudged(&msg)
 	case recordingDone:
 		return m.recorded(&msg)
-	case textSaved:
-		return m.saved(&msg)
 	case actionTaken:
 		return m.taken(&msg)
 	case exportWritten:

@@ -48,6 +48,8 @@ func writeExport(e ui.Export) (path string, err error) {
 
 func encodeExport(to io.Writer, e *ui.Export) error {
 	switch {
+	case e.Trial != nil:
+		return exportTrial(to, e)
 	case strings.HasSuffix(e.Path, ".csv"):
 		return exportCSV(to, e)
 	case e.Sessions != nil:

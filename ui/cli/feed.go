@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/sources/recording"
@@ -149,6 +150,7 @@ type replayFeed struct {
 	windows chan watchdog.Window
 	running sync.WaitGroup
 	once    sync.Once
+	length  atomic.Int64 // nanoseconds; 0 not known yet
 
 	mu     sync.Mutex
 	ask    watchdog.Ask
@@ -171,12 +173,25 @@ func openReplay(path string, speed float64, spawn func(func())) (*replayFeed, er
 		return nil, err
 	}
 	f.player = recording.NewPlayer(reader, engine, recording.PlayerOptions{Speed: speed, Rewind: f.rewind, AtEnd: f.askAgain})
+	f.goes(func() { f.measure(ctx) })
 	f.goes(func() {
 		// A recording that cannot be read on stays where it is; the reason
 		// stands in the player's progress.
 		_ = f.player.Run(ctx)
 	})
 	return f, nil
+}
+
+// measure finds out how long the recording is: it is read to its end once more.
+func (f *replayFeed) measure(ctx context.Context) {
+	r, err := openRecording(f.path)
+	if err != nil {
+		return // the player tells it
+	}
+	defer r.Close()
+	if length, err := recording.Length(r, ctx.Done()); err == nil {
+		f.length.Store(int64(length))
+	}
 }
 
 // goes runs f and lets Close wait for it.
@@ -267,7 +282,7 @@ func (f *replayFeed) About() ui.About {
 	if f.path != "" {
 		name = filepath.Base(f.path)
 	}
-	return ui.About{Name: name, ReadOnly: true, Replay: f.player, Trial: replayTrial{f.path}}
+	return ui.About{Name: name, ReadOnly: true, Replay: f.player, Length: time.Duration(f.length.Load()), Trial: replayTrial{f.path}}
 }
 
 // Close ends the playing.

@@ -69,7 +69,7 @@ func (a *app) screenWith(c *cobra.Command, f *flags, target *ui.Target, change f
 		Host: opens,
 		Open: target, Theme: theme, ASCII: settings.UI.ASCII || capabilities.ASCII,
 		Light: capabilities.Light, Mouse: settings.UI.Mouse, KeyMap: keys, Copy: tty.Copy, Lag: watch.lag,
-		Edit: a.lendEditor(tty), Save: saveNew, Export: writeExport,
+		Edit: a.lendEditor(tty), Export: writeExport,
 	})
 	defer model.Close()
 	result, err := tty.Run(context.Background(), a.env.onScreen(model), terminal.Options{

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
@@ -88,17 +86,4 @@ func (t *taping) Try(ctx context.Context, would watchdog.Policy) (watchdog.Trial
 	}
 	result, _, err := judge(ctx, r, t.Policy(), would)
 	return result, err
-}
-
-// saveNew writes a file that must not exist yet, for its owner alone.
-func saveNew(path string, data []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s exists already; give another name", path)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot create the file: %w", err)
-	}
-	_, err = file.Write(data)
-	return errors.Join(err, file.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/sources/recording"
@@ -78,6 +79,15 @@ func (a *app) tryRecording(path, words string, asJSON bool) error {
 		p.printf("%s\n", clean(line))
 	}
 	return a.say(p.err)
+}
+
+// exportTrial writes a trial as JSON or as text.
+func exportTrial(to io.Writer, e *ui.Export) error {
+	if strings.HasSuffix(e.Path, ".json") {
+		return encodeTrial(to, e.Trial)
+	}
+	_, err := io.WriteString(to, strings.Join(ui.TrialText(e.Trial), "\n")+"\n")
+	return err
 }
 
 // The JSON of a trial.
