@@ -80,6 +80,8 @@ func TestReasonGoesWithTheCommand(t *testing.T) {
 
 // A kill takes two things that nobody does by accident: its own key, and its
 // word by hand.
+//
+// fault 45
 func TestKillIsTypedByHand(t *testing.T) {
 	s := questionScreen(t, hungWindow(), "j k ... S ... K", 80, 24)
 	s.wants("KILL indexer #2 ?", "no grace: it cannot save anything", "KILL at once", "Type kill :")

@@ -69,6 +69,10 @@ func (m *Model) oneFacts(a *acting) []fact {
 	case watchdog.OpDump:
 		return append(out, fact{label: "pauses", text: pausesText(d)}, fact{label: "then", text: "it goes on; 6 lists the dump"})
 	}
+	rests := d.Verdict.Ended() || d.Process != nil && d.Process.PID == 0
+	if rests && a.op == watchdog.OpRestart {
+		return append(out, fact{label: "kills", text: "nothing: none of it is known to run"}, fact{label: "then", text: startsText(d)})
+	}
 	out = append(out, fact{label: "kills", text: killsText(a.op, d)}, fact{label: "loses", text: losesText(d)})
 	if a.op == watchdog.OpRestart {
 		return append(out, fact{label: "then", text: startsText(d)}, fact{label: "first", text: m.dumpFirstText(d)})

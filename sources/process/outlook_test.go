@@ -40,7 +40,6 @@ func (w *witness) outlook() *watchdog.Outlook {
 	return nil
 }
 
-// fault 44: what is named stands still while nothing changes.
 func TestMembersAreBoundedAndTheLeaderIsFirst(t *testing.T) {
 	var u usageOf
 	for pid := range watchdog.MembersTold + 10 {
