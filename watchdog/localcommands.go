@@ -107,7 +107,8 @@ func (b *localBus) change() {
 	b.changed = make(chan struct{})
 }
 
-func (b *localBus) order(id string) *localOrder {
+func (b *localBus) order(session ID, command string) *localOrder {
+	id := string(session) + " " + command
 	o := b.orders[id]
 	if o == nil {
 		o = &localOrder{}
@@ -159,7 +160,7 @@ func (l *LocalCommands) Receive(ctx context.Context, id ID, knows []Op, handle f
 func (l *LocalCommands) Carry(ctx context.Context, c Command, heard func(Answer)) (Answer, error) {
 	b, told := l.bus, 0
 	b.mu.Lock()
-	o := b.order(c.ID)
+	o := b.order(c.Session, c.ID)
 	b.mu.Unlock()
 	for {
 		b.mu.Lock()
@@ -259,7 +260,7 @@ func (b *localBus) conclude(o *localOrder, a Answer) Answer {
 func (l *LocalCommands) Conclude(_ context.Context, a Answer) (Answer, error) {
 	l.bus.mu.Lock()
 	defer l.bus.mu.Unlock()
-	return l.bus.conclude(l.bus.order(a.Command), a), nil
+	return l.bus.conclude(l.bus.order(a.Session, a.Command), a), nil
 }
 
 type localDelivery struct {

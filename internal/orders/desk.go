@@ -100,7 +100,7 @@ func (d *Desk) refuse(f watchdog.CommandFault, id watchdog.ID, c watchdog.Comman
 	}
 }
 
-// remember gives what is known of a command id.
+// remember gives what is known of a command: an id is of one session.
 func (d *Desk) remember(id string) *order {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,7 +169,7 @@ func (r *Receiver) Take(ctx context.Context, p Parcel) {
 		p.done()
 		return
 	}
-	o := r.desk.remember(c.ID)
+	o := r.desk.remember(string(c.Session) + " " + c.ID)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	waited := slices.Contains(o.senders, p.Sender)

@@ -41,8 +41,11 @@ type Options struct {
 	Engine     Engine        // nil: nobody looks
 	Publishers []Publisher   // each is given every beat
 	Interval   time.Duration // of beats; 0: 30 s
-	Host       string        // in beats; empty: that of the machine
-	Writer     string        // in terminal records: "run@eu1-01/812"; empty: "supervisor@host/pid"
+	// Takes are the commands that whoever runs the supervisor receives over a bus
+	// and carries out, as the beats say; empty: none are received.
+	Takes  watchdog.OpSet
+	Host   string // in beats; empty: that of the machine
+	Writer string // in terminal records: "run@eu1-01/812"; empty: "supervisor@host/pid"
 
 	// ByHand says that whoever started this process means to start its sessions:
 	// one that an earlier supervisor held as a crash loop runs once more, and is

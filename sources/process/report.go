@@ -232,6 +232,7 @@ func (u *unit) newBeat(now time.Duration) *watchdog.Beat {
 		b.WaitingMax = max(m.waitFrom+m.waitMax-now, time.Second)
 	}
 	b.Host = []byte(u.sup.opts.Host)
+	b.Takes, b.TakesSaid = u.sup.opts.Takes, u.sup.opts.Takes != 0
 	if c := u.child.Load(); c != nil {
 		b.PID = int64(c.pid)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sessionwatch/sessionwatch/internal/orders"
 	"github.com/sessionwatch/sessionwatch/watchdog"
+	"github.com/sessionwatch/sessionwatch/watchdog/guard"
 )
 
 // Commands is a way of commands, and where they come out of it.
@@ -86,6 +87,7 @@ func RunCommands(t *testing.T, h CommandHarness) {
 		{"passes what cannot be read", passesUnreadable},
 		{"is not obeyed if its result was forged", distrustsForgedResult},
 		{"has one result that all learn", oneResult},
+		{"stops a guarded session", stopsGuarded},
 		{"has one fate each while the bus dies", oneFateEach},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -351,6 +353,76 @@ func findsNobody(t *testing.T, h CommandHarness) {
 	if d.Handed("c1") > 0 {
 		t.Error("a command was obeyed after its result stood")
 	}
+}
+
+// stopsGuarded is an agent that embeds a guard: its stop is effective when it has
+// ended, and a dump says how big it is.
+func stopsGuarded(t *testing.T, h CommandHarness) {
+	b := h.Serve(t)
+	operator := h.open(t, b, "ops")
+	for round, finishes := range []bool{false, true} {
+		id := watchdog.ID(fmt.Sprintf("agent-%d", round))
+		inbox, stopInbox := b.Open(t, trusting(string(id)))
+		dumps := make(dumpTray, 1)
+		s, ctx, err := guard.Start(t.Context(), guard.Options{ID: id, Commands: []watchdog.CommandInbox{inbox}, Dumps: dumps})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dump := CommandTo(id, "dump")
+		dump.Op, dump.Generation, dump.BootID = watchdog.OpDump, 0, s.BootID()
+		wantFate(t, h.carry(t, operator, dump), watchdog.FateEffective)
+		select {
+		case d := <-dumps:
+			if len(d.Text) == 0 || d.Command != "dump" {
+				t.Errorf("the dump is %+v", d)
+			}
+		case <-time.After(h.Patience):
+			t.Fatal("no dump came")
+		}
+		other := CommandTo(id, "other")
+		other.BootID = "another"
+		wantFate(t, h.carry(t, operator, other), watchdog.FateLostRace)
+		if ctx.Err() != nil {
+			t.Error("a command for another execution stopped this one")
+		}
+		stop := CommandTo(id, "stop")
+		stop.Generation, stop.BootID = 0, s.BootID()
+		on := h.begin(t, operator, stop)
+		select {
+		case <-ctx.Done():
+		case <-time.After(h.Patience):
+			t.Fatal("its work is not told to stop")
+		}
+		if !Eventually(h.Patience, func() bool { return on.Heard(watchdog.FateAcknowledged) }) {
+			t.Errorf("that it is carried out was never heard: %+v", on.Words())
+		}
+		want := watchdog.FateEffective
+		if finishes {
+			s.Complete()
+			want = watchdog.FateLostRace
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		stopInbox()
+		a, err := on.Result(t, h.Patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFate(t, a, want)
+		if a.By != string(id) {
+			t.Errorf("it is said by %q", a.By)
+		}
+	}
+}
+
+// dumpTray takes dumps.
+type dumpTray chan guard.Dump
+
+// PublishDump puts one into the tray.
+func (d dumpTray) PublishDump(_ context.Context, dump guard.Dump) error {
+	d <- dump
+	return nil
 }
 
 func keepsCommandsApart(t *testing.T, h CommandHarness) {
