@@ -50,6 +50,14 @@ func (f *engineFeed) Do(ctx context.Context, c watchdog.Command) (watchdog.Actio
 	return f.watching.acting.do(ctx, c)
 }
 
+// Note writes what an operator says of an alert where colleagues see it.
+func (f *engineFeed) Note(ctx context.Context, n watchdog.AlertNote) error {
+	if f.about.ReadOnly || f.watching.alerting == nil {
+		return watchdog.ErrReadOnly
+	}
+	return f.watching.alerting.put(ctx, n)
+}
+
 // Release lets what is held be settled, if somebody settles here.
 func (f *engineFeed) Release(ctx context.Context, reason string) (int, error) {
 	if f.about.ReadOnly {
@@ -269,6 +277,11 @@ func (f *replayFeed) Children() ui.Children { return nil }
 // Do refuses: nobody runs in a recording.
 func (f *replayFeed) Do(context.Context, watchdog.Command) (watchdog.Action, error) {
 	return watchdog.Action{}, errors.New("this is a recording: nothing in it can be acted on")
+}
+
+// Note refuses: nobody answers what is past.
+func (f *replayFeed) Note(context.Context, watchdog.AlertNote) error {
+	return errors.New("this is a recording: nothing in it can be acknowledged")
 }
 
 // Release refuses: what a recording holds is past.

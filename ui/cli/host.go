@@ -28,6 +28,7 @@ type host struct {
 	serve func(context.Context, *config.Config) (*serveview.Client, error)
 	spawn func(func()) // starts a goroutine that gives the terminal back if it panics
 	guard *selfGuard   // watches over the engine; nil: nothing does
+	rings ringer       // of the terminal
 }
 
 // Contexts lists the clusters that the configuration names.
@@ -101,7 +102,7 @@ func (h *host) openConfigured(ctx context.Context, t ui.Target) (ui.Feed, error)
 	}
 	if h.supervises && len(settings.Sessions) > 0 && !settings.ReadOnly && t.Context == h.first {
 		s, err := openStation(settings, stationOptions{role: "screen", tapes: true, db: "screen.db", state: "screen.json",
-			sessions: settings.Sessions, log: h.log, spawn: h.spawn, guard: h.guard})
+			sessions: settings.Sessions, log: h.log, spawn: h.spawn, guard: h.guard, ringer: h.rings})
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +181,16 @@ func (h *host) observe(settings *config.Config, demo bool) (*started, error) {
 	if !settings.ReadOnly {
 		o.acting = newActing(settings, actingOptions{role: "screen", clock: o.clock, log: h.log, spawn: h.spawn})
 	}
-	return newObserver(settings, o).start()
+	var err error
+	o.alerting, err = newAlerting(settings, alertingOptions{demo: demo, ringer: h.rings, writer: writerName("screen"), clock: o.clock, log: h.log, spawn: h.spawn})
+	if err != nil {
+		return nil, misconfigured(err)
+	}
+	s, err := newObserver(settings, o).start()
+	if err != nil {
+		o.alerting.boards.shut()
+	}
+	return s, err
 }
 
 // watch attaches an observer. What behind holds is ended after it, or at once if
@@ -194,5 +204,6 @@ func (h *host) watch(settings *config.Config, about ui.About, behind ...func()) 
 		return nil, err
 	}
 	about.Output, about.NoOutput = watching.output()
+	about.Operator, about.Hooks = operatorName(), settings.Registry.Release
 	return &engineFeed{watching: watching, about: about, behind: behind}, nil
 }

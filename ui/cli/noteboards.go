@@ -43,10 +43,11 @@ type place struct {
 	spare bool
 }
 
-// noteBoards are the boards of what is watched, as one: what stands on any of them
-// counts, the newest first, so that colleagues who see one bus alone and colleagues
-// who see both see the same. A note is written to the first that takes it: KV on
-// NATS, Redis, and, where there is no bus to share it on, a file of this machine.
+// noteBoards are the boards of what is watched, as one. A note is written to the
+// first that takes it: KV on NATS, Redis, and, where there is no bus to share it
+// on, a file of this machine. What stands on any of them counts, the newest first:
+// nothing is missed that a colleague wrote while a bus was away, or who sees one
+// bus alone.
 type noteBoards struct {
 	places []*place
 	shared bool // there is a bus that somebody configured

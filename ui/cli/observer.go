@@ -33,6 +33,7 @@ type observer struct {
 	guard    *selfGuard           // watches over the engine; nil: nothing does
 	taping   *taping              // keeps what comes in; nil: nothing does
 	acting   *acting              // carries out what people ask for; nil: nothing can be acted on
+	alerting *alerting            // stands behind the alerts; nil: nobody answers or hears of them
 
 	heard   *natsbus.OutputReader // of sessions that others supervise; nil: no NATS, or read-only
 	running sync.WaitGroup        // the sources' Run
@@ -58,6 +59,8 @@ type observerOptions struct {
 	guard *selfGuard
 	// acting carries out what people ask for; nil: nothing can be acted on.
 	acting *acting
+	// alerting stands behind the alerts; nil: nobody answers or hears of them.
+	alerting *alerting
 }
 
 // newObserver makes an observer; it connects to nothing before Run.
@@ -65,7 +68,7 @@ func newObserver(settings *config.Config, o observerOptions) *observer {
 	if o.spawn == nil {
 		o.spawn = func(f func()) { go f() }
 	}
-	engine := watchdog.EngineConfig{Policy: settings.Policy, Clock: o.clock, Tap: o.tap}
+	engine := watchdog.EngineConfig{Policy: settings.Policy, Clock: o.clock, Tap: o.tap, Acts: actsOf(settings)}
 	var carriers []func([]watchdog.Effect)
 	if o.settling != nil && o.sweeps {
 		engine.Sweeper = o.settling.o.Writer
@@ -74,6 +77,9 @@ func newObserver(settings *config.Config, o observerOptions) *observer {
 	if o.acting != nil {
 		engine.Acts = o.acting.acts()
 		carriers = append(carriers, o.acting.operator.Effects)
+	}
+	if o.alerting != nil {
+		carriers = append(carriers, o.alerting.effects)
 	}
 	engine.Effects = func(effects []watchdog.Effect) {
 		for _, carry := range carriers {
@@ -95,6 +101,9 @@ func newObserver(settings *config.Config, o observerOptions) *observer {
 	}
 	if o.acting != nil {
 		o.acting.watch(out.engine)
+	}
+	if out.alerting = o.alerting; o.alerting != nil {
+		o.alerting.watch(out.engine)
 	}
 	return out
 }
@@ -237,6 +246,13 @@ func (o *observer) start() (*started, error) {
 		o.spawn(func() {
 			defer o.running.Done()
 			o.acting.run(ctx)
+		})
+	}
+	if o.alerting != nil {
+		o.running.Add(1)
+		o.spawn(func() {
+			defer o.running.Done()
+			o.alerting.run(ctx)
 		})
 	}
 	o.spawn(func() {

@@ -269,7 +269,7 @@ func passThrough(out, errs io.Writer, l process.Line) {
 func (a *app) superviseOnScreen(c *cobra.Command, f *flags, o stationOptions) error {
 	return a.screenWith(c, f, &ui.Target{Kind: ui.TargetConfigured, Context: f.context}, func(h *host) {
 		h.station = func(settings *config.Config) (*station, error) {
-			o.log, o.spawn, o.guard = h.log, h.spawn, h.guard
+			o.log, o.spawn, o.guard, o.ringer = h.log, h.spawn, h.guard, h.rings
 			return openStation(settings, o)
 		}
 	})

@@ -27,7 +27,7 @@ func (h *host) openRun(t ui.Target) (ui.Feed, error) {
 		return nil, err
 	}
 	s, err := openStation(settings, stationOptions{role: "run", tapes: true, db: stateFile("run-", session.ID, ".db"), state: stateFile("run-", session.ID, ".json"),
-		sessions: []config.Session{session}, log: h.log, spawn: h.spawn, guard: h.guard})
+		sessions: []config.Session{session}, log: h.log, spawn: h.spawn, guard: h.guard, ringer: h.rings})
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +39,7 @@ func (h *host) supervised(settings *config.Config, s *station) ui.Feed {
 	s.supervise(h.spawn)
 	about := ui.About{Name: nameOf(settings), ReadOnly: settings.ReadOnly, Sweeper: s.writer, Late: quarantined{s.file.Quarantine()}}
 	about.Output, about.NoOutput = s.watching.output()
+	about.Operator, about.Hooks = operatorName(), settings.Registry.Release
 	return &stationFeed{station: s, engineFeed: engineFeed{watching: s.watching, children: s.read(), about: about}}
 }
 
@@ -48,5 +49,5 @@ func (h *host) openSweeping(settings *config.Config) (*station, error) {
 	if settings.ReadOnly {
 		return nil, errors.New("read-only: nothing can be settled from here; leave --sweep out, or read_only")
 	}
-	return openStation(settings, stationOptions{role: "screen", tapes: true, db: "sweep.db", sweeps: true, log: h.log, spawn: h.spawn, guard: h.guard})
+	return openStation(settings, stationOptions{role: "screen", tapes: true, db: "sweep.db", sweeps: true, log: h.log, spawn: h.spawn, guard: h.guard, ringer: h.rings})
 }

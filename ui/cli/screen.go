@@ -54,7 +54,7 @@ func (a *app) screenWith(c *cobra.Command, f *flags, target *ui.Target, change f
 	}
 	defer tty.Close()
 	capabilities := terminal.Probe(a.env.Environ)
-	opens := &host{load: a.loader(c, f), contexts: settings.ContextNames(), first: f.context, log: log, spawn: tty.Go,
+	opens := &host{load: a.loader(c, f), contexts: settings.ContextNames(), first: f.context, log: log, spawn: tty.Go, rings: ringer{bell: tty.Ring, desktop: tty.Notify},
 		serve: func(ctx context.Context, settings *config.Config) (*serveview.Client, error) {
 			return a.serveOf(ctx, c, settings, f)
 		}}

@@ -58,7 +58,7 @@ func (s *serving) run(ctx context.Context, ready func(text string)) error {
 		return err
 	}
 	view := serveview.NewServer(serveview.Options{
-		Engine: s.watching.engine, Logger: s.log, Children: servedChildren{s.read()}, Late: quarantined{s.file.Quarantine()}.Late, Audit: s.audit.Write, Registry: s.registryView(), Do: s.act(),
+		Engine: s.watching.engine, Logger: s.log, Children: servedChildren{s.read()}, Late: quarantined{s.file.Quarantine()}.Late, Audit: s.audit.Write, Registry: s.registryView(), Do: s.act(), Note: s.watching.alerting.put, Raised: s.watching.alerting.raised.after,
 		About: serveview.About{Name: nameOf(s.settings), Sweeper: s.writer, ReadOnly: s.settings.ReadOnly, Version: readBuild().Version, PID: os.Getpid()},
 	})
 	places, err := s.listen(ctx, token, view)

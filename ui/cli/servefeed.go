@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/sources/alarm"
 	"github.com/sessionwatch/sessionwatch/sources/serveview"
 	"github.com/sessionwatch/sessionwatch/ui"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -29,6 +31,8 @@ type serveFeed struct {
 	*serveview.Feed
 	client *serveview.Client
 	about  ui.About
+	quiet  context.CancelFunc // ends what rings here
+	rung   sync.WaitGroup
 }
 
 // About says what is watched.
@@ -44,6 +48,48 @@ func (f *serveFeed) Do(ctx context.Context, c watchdog.Command) (watchdog.Action
 	}
 	c.IssuedBy = cmp.Or(c.IssuedBy, operatorName())
 	return f.client.Do(ctx, c)
+}
+
+// Note writes what an operator says of an alert, through the serve.
+func (f *serveFeed) Note(ctx context.Context, n watchdog.AlertNote) error {
+	if f.about.ReadOnly {
+		return watchdog.ErrReadOnly
+	}
+	n.Author = cmp.Or(n.Author, operatorName())
+	if n.At.IsZero() {
+		n.At = time.Now()
+	}
+	return f.client.PutNote(ctx, n)
+}
+
+// Close ends the feed, and what rings.
+func (f *serveFeed) Close() {
+	f.quiet()
+	f.Feed.Close()
+	f.rung.Wait()
+}
+
+// ring tells whoever looks of what the serve raises: a bell and a notice on the
+// desktop alone. The webhook and the command are the serve's.
+func (f *serveFeed) ring(ctx context.Context, settings *config.Config, h *host) {
+	ways := alarm.Options{Cluster: f.about.Name, Logger: h.log}
+	if settings.Alerts.Bell {
+		ways.Bell = h.rings.bell
+	}
+	if settings.Alerts.Desktop {
+		ways.Desktop = h.rings.desktop
+	}
+	bells, err := alarm.New(ways)
+	if err != nil || len(bells.Ways()) == 0 { // without a webhook nothing can be wrong
+		return
+	}
+	for _, run := range []func(){func() { bells.Run(ctx) }, func() { f.client.Raised(ctx, bells.Raise) }} {
+		f.rung.Add(1)
+		h.spawn(func() {
+			defer f.rung.Done()
+			run()
+		})
+	}
 }
 
 // Release lets the serve settle what it holds.
@@ -118,8 +164,11 @@ func localServe(ctx context.Context, settings *config.Config) (*serveview.Client
 
 // openServe shows a screen the view of a serve.
 func (h *host) openServe(settings *config.Config, client *serveview.Client, about serveview.About) ui.Feed {
-	return &serveFeed{Feed: serveview.Follow(client, clock.System(), h.spawn), client: client,
-		about: ui.About{Name: about.Name, Sweeper: about.Sweeper, ReadOnly: about.ReadOnly || settings.ReadOnly, Late: remoteLate{client}, Output: remoteChildren{client}}}
+	ctx, quiet := context.WithCancel(context.Background())
+	f := &serveFeed{Feed: serveview.Follow(client, clock.System(), h.spawn), client: client, quiet: quiet,
+		about: ui.About{Name: about.Name, Operator: operatorName(), Sweeper: about.Sweeper, ReadOnly: about.ReadOnly || settings.ReadOnly, Late: remoteLate{client}, Output: remoteChildren{client}}}
+	f.ring(ctx, settings, h)
+	return f
 }
 
 // lookThrough asks a serve for one window.

@@ -54,6 +54,7 @@ type stationOptions struct {
 	log      *slog.Logger
 	spawn    func(func())
 	guard    *selfGuard // watches over the engine; nil: nothing does
+	ringer   ringer     // of a screen; without one nothing rings
 
 	heartbeatURL   string
 	heartbeatToken func(watchdog.ID, watchdog.Generation) string
@@ -99,8 +100,17 @@ func openStation(settings *config.Config, o stationOptions) (s *station, err err
 	s.hook = httpregistry.NewReleaser(settings.Registry.Release, settings.Registry.ReleaseTimeout, s.clock, o.log)
 	s.acting = newActing(settings, actingOptions{role: o.role, settling: s.settling, children: func() *supervising { return s.children }, audit: s.audit,
 		hook: s.hook, clock: s.clock, log: o.log, spawn: o.spawn})
+	alerts, err := newAlerting(settings, alertingOptions{ringer: o.ringer, clears: o.role == roleServe, writer: writerName(o.role), clock: s.clock, log: o.log, spawn: o.spawn})
+	if err != nil {
+		return s, misconfigured(err)
+	}
+	defer func() {
+		if err != nil {
+			alerts.boards.shut()
+		}
+	}()
 	observer := newObserver(settings, observerOptions{clock: s.clock, log: o.log, ping: true, settling: s.settling, sweeps: o.sweeps, spawn: o.spawn,
-		guard: o.guard, acting: s.acting, tapes: o.tapes})
+		guard: o.guard, acting: s.acting, alerting: alerts, tapes: o.tapes})
 	if len(o.sessions) > 0 {
 		s.children, err = openSupervising(settings, supervisingOptions{sessions: o.sessions, dir: s.dir, state: o.state, writer: s.writer,
 			ends: patientEnds{s.settling}, byHand: o.role == roleRun, clock: s.clock, log: o.log, engine: observer.engine,
