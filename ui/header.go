@@ -240,12 +240,12 @@ func (m *Model) linksLine() []segment {
 	}
 	if m.about.Replay != nil {
 		add(s.Badge, m.replayBadge(), 1, 98)
-		add(Style{}, m.replayPlace(), 1, 79)
 	}
 	if badge := m.recordBadge(); badge != "" {
 		add(s.Badge, badge, 1, 97)
 	}
 	add(s.Dim, m.about.Name, 1, 80)
+	add(Style{}, m.replayPlace(), 2, 79)
 	if m.about.ReadOnly && m.about.Replay == nil { // nobody can act on a recording anyway
 		add(s.Dim, "READ-ONLY", 1, 90)
 	}

@@ -275,7 +275,7 @@ func TestReplayIsSteeredFromItsPages(t *testing.T) {
 	r := &fakeReplay{speed: 20}
 	s := newScreen(t, sickWindow(), About{Name: "night", Replay: r, Length: 4 * time.Hour}, 80, 24)
 	frame := ansi.Strip(s.m.frame())
-	if !strings.Contains(frame, "REPLAY x20  3h00 of 4h00") || !strings.Contains(frame, "space pause") {
+	if !strings.Contains(frame, "REPLAY x20  night  3h00 of 4h00") || !strings.Contains(frame, "space pause") {
 		t.Errorf("where we are, or how to hold it, is not said:\n%s", frame)
 	}
 	s.press("i", "space")
