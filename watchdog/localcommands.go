@@ -90,6 +90,7 @@ type localReceiver struct {
 	id    ID
 	knows []Op
 	by    string
+	over  func() bool                // its Receive is about to end
 	begin func(*localOrder, Command) // starts a handler
 }
 
@@ -133,7 +134,7 @@ func (l *LocalCommands) Receive(ctx context.Context, id ID, knows []Op, handle f
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
-	r := &localReceiver{id: id, knows: knows, by: l.name}
+	r := &localReceiver{id: id, knows: knows, by: l.name, over: func() bool { return ctx.Err() != nil }}
 	r.begin = func(o *localOrder, c Command) {
 		running.Go(func() { l.bus.hand(ctx, o, func() { handle(ctx, &localDelivery{l.bus, o, c, l.name}) }) })
 	}
@@ -217,7 +218,7 @@ func (b *localBus) push(o *localOrder, c *Command, by string) (time.Duration, er
 		b.conclude(o, b.answer(c, FateUndeliverable, fmt.Sprintf("it was delivered %d times and never finished", o.deliveries), by))
 		return 0, nil
 	}
-	i := slices.IndexFunc(b.receivers, func(r *localReceiver) bool { return r.id == c.Session && slices.Contains(r.knows, c.Op) })
+	i := slices.IndexFunc(b.receivers, func(r *localReceiver) bool { return r.id == c.Session && slices.Contains(r.knows, c.Op) && !r.over() })
 	if i < 0 {
 		if o.deliveries == 0 {
 			return 0, ErrNobody

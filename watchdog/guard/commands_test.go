@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,9 +152,9 @@ func TestCommandForAnotherExecutionTouchesNothing(t *testing.T) {
 func TestStopThatIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		way, out := localWay(), &lastBeat{}
-		stopped := 0
+		var stopped atomic.Int32
 		s, ctx, err := guard.Start(t.Context(), guard.Options{
-			ID: "a", Commands: []watchdog.CommandInbox{way}, Publishers: []guard.Publisher{out}, OnStop: func(watchdog.Command) { stopped++ },
+			ID: "a", Commands: []watchdog.CommandInbox{way}, Publishers: []guard.Publisher{out}, OnStop: func(watchdog.Command) { stopped.Add(1) },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -171,8 +172,8 @@ func TestStopThatIsIgnored(t *testing.T) {
 		if a, err := way.Conclude(t.Context(), watchdog.Answer{Command: "c1", Session: "a", Fate: watchdog.FateIneffective}); err != nil || a.Fate != watchdog.FateIneffective {
 			t.Errorf("%v, %+v", err, a)
 		}
-		if len(words) != 2 || stopped != 1 || ctx.Err() != nil {
-			t.Errorf("words %+v, OnStop was called %d times, the context: %v", words, stopped, ctx.Err())
+		if len(words) != 2 || stopped.Load() != 1 || ctx.Err() != nil {
+			t.Errorf("words %+v, OnStop was called %d times, the context: %v", words, stopped.Load(), ctx.Err())
 		}
 		if b := out.last(); b.State == watchdog.StateError {
 			t.Error("it has ended")
