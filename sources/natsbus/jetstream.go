@@ -69,6 +69,7 @@ type jetStream struct {
 	mu     sync.Mutex
 	denied map[string]time.Duration // what the server refuses, and when it said so
 	denial chan struct{}            // closed when something new is refused
+	whole  map[string]*conn         // streams that were seen to be there, and on which connection
 }
 
 func newJetStream(o Options, about string, clock watchdog.Clock, log *slog.Logger) (*jetStream, error) {
@@ -78,7 +79,7 @@ func newJetStream(o Options, about string, clock watchdog.Clock, log *slog.Logge
 	}
 	j := &jetStream{
 		door: newDoor(), log: orDiscard(log), mono: monoOf(clock), plan: p,
-		denied: map[string]time.Duration{}, denial: make(chan struct{}),
+		denied: map[string]time.Duration{}, denial: make(chan struct{}), whole: map[string]*conn{},
 	}
 	j.link = newLink(p, j.mono, j.log, j, about, func(watchdog.LinkChanged) {})
 	return j, nil
@@ -246,11 +247,53 @@ func (j *jetStream) message(ctx context.Context, c *conn, stream string, which s
 	var out struct {
 		Message stored `json:"message"`
 	}
+	if err := j.awaitWhole(ctx, c, stream); err != nil {
+		return stored{}, false, err
+	}
 	err = j.api(ctx, c, "STREAM.MSG.GET."+stream, which, &out)
-	if isFault(err, faultNoMessage) {
+	switch {
+	case isFault(err, faultNoMessage):
 		return stored{}, false, nil
+	case isFault(err, faultNoStream):
+		j.mu.Lock()
+		delete(j.whole, stream)
+		j.mu.Unlock()
 	}
 	return out.Message, err == nil, err
+}
+
+// awaitWhole waits until a stream is there as a whole. Servers of version 2.9
+// die of a question for a message of a stream that somebody is creating just
+// then; while they do, they say that it was created at no time.
+func (j *jetStream) awaitWhole(ctx context.Context, c *conn, stream string) error {
+	j.mu.Lock()
+	known := j.whole[stream] == c
+	j.mu.Unlock()
+	if known {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	for {
+		var info struct {
+			Created time.Time `json:"created"`
+		}
+		err := j.api(ctx, c, "STREAM.INFO."+stream, struct{}{}, &info)
+		switch {
+		case isDenied(err): // who may read it all the same has to ask blindly
+		case err != nil:
+			return err
+		case info.Created.IsZero():
+			if pause(ctx, 20*time.Millisecond); ctx.Err() != nil {
+				return fmt.Errorf("the stream %s is being created for too long: %w", stream, ctx.Err())
+			}
+			continue
+		}
+		j.mu.Lock()
+		j.whole[stream] = c
+		j.mu.Unlock()
+		return nil
+	}
 }
 
 // readers ask for messages at a time, each for a share of what is missing.

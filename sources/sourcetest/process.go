@@ -86,6 +86,13 @@ func StartProcess(t testing.TB, path string, port int, args ...string) *Process 
 	p := &Process{path: path, args: args, port: port}
 	p.Restart(t)
 	t.Cleanup(func() {
+		select {
+		case <-p.exited: // nobody who killed it left it so
+			if t.Failed() {
+				t.Logf("%s had ended by itself, or was killed and not started again:\n%.4000s", path, p.output.String())
+			}
+		default:
+		}
 		p.Resume(t)
 		p.Kill(t)
 	})
