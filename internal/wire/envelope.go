@@ -112,24 +112,34 @@ type Seal struct {
 	Trusted PublicKeys // if there are any, nothing else is believed
 }
 
+// Usable says why no terminal record can be written that would be believed; nil:
+// it can.
+func (s Seal) Usable() error {
+	switch {
+	case len(s.Trusted) == 0:
+		return nil
+	case !s.Key.Set():
+		return errors.New("no terminal record can be written: public keys are configured, and no signing key; set commands.signing_key_file")
+	}
+	if err := Wrap([]byte("{}"), s.Key).Verify(s.Trusted); err != nil {
+		return fmt.Errorf("no terminal record can be written: %w; put the public key of the signing key among commands.public_keys", err)
+	}
+	return nil
+}
+
 // Record writes a terminal record as it is stored.
 func (s Seal) Record(r watchdog.Record) ([]byte, error) {
 	plain, err := EncodeRecord(r)
+	if err == nil {
+		err = s.Usable()
+	}
 	switch {
 	case err != nil:
 		return nil, err
-	case !s.Key.Set() && len(s.Trusted) > 0:
-		return nil, errors.New("no terminal record can be written: public keys are configured, and no signing key; set commands.signing_key_file")
 	case !s.Key.Set():
 		return plain, nil
 	}
-	e := Wrap(plain, s.Key)
-	if len(s.Trusted) > 0 {
-		if err := e.Verify(s.Trusted); err != nil {
-			return nil, fmt.Errorf("no terminal record can be written: %w; put the public key of the signing key among commands.public_keys", err)
-		}
-	}
-	return e.Encode()
+	return Wrap(plain, s.Key).Encode()
 }
 
 // Open reads what is stored at the place of a terminal record. The error wraps

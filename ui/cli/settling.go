@@ -406,6 +406,14 @@ func (s *settling) work(ctx context.Context, ledger watchdog.Ledger) {
 		<-ctx.Done()
 		return
 	}
+	if err := s.seal.Usable(); err != nil {
+		why := err.Error()
+		s.reason.Store(&why)
+		s.o.log.Warn("this process settles nothing", "reason", why)
+		s.tell(watchdog.LedgerChanged{Authority: ledger.Authority(), Reason: why})
+		<-ctx.Done()
+		return
+	}
 	var markers []watchdog.Marker
 	for _, st := range s.present() {
 		markers = append(markers, st.Marker)
