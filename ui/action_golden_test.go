@@ -70,11 +70,12 @@ func TestGoldenQuestions(t *testing.T) {
 func TestGoldenQuestionStyles(t *testing.T) {
 	for _, theme := range []Theme{ThemeDark, ThemeLight, ThemeNone} {
 		for _, f := range questions {
-			if f.name != "ask-restart" && f.name != "commands" && f.name != "marked" {
-				continue
-			}
 			s := questionScreen(t, f.window(), f.keys, 80, 24, func(o *Options) { o.Theme, o.ASCII = theme, theme == ThemeNone })
-			golden(t, "style-"+f.name+"-"+theme.String(), strings.ReplaceAll(s.m.frame(), "\x1b", "\\e")+"\n")
+			frame := s.m.frame()
+			if theme == ThemeNone && strings.ContainsFunc(frame, func(r rune) bool { return r != '\n' && (r < 0x20 || r > 0x7e) }) {
+				t.Errorf("%s: a frame in ASCII without styles holds something else:\n%s", f.name, frame)
+			}
+			golden(t, "style-"+f.name+"-"+theme.String(), strings.ReplaceAll(frame, "\x1b", "\\e")+"\n")
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -238,6 +239,21 @@ func TestWhatIsNotAskedForIsSaid(t *testing.T) {
 	s.wants("STOP indexer #2 not asked", "the serve does not answer")
 	s.do("4 ... esc 4")
 	s.wants("not asked stop indexer #2", "the serve does not answer") // nobody else knows of it
+}
+
+func TestAnAnswerThatDoesNotComeIsNotTakenForNo(t *testing.T) {
+	s := questionScreen(t, hungWindow(), "j k ...", 80, 24)
+	s.feed.do = func(watchdog.Command) (watchdog.Action, error) {
+		return watchdog.Action{}, fmt.Errorf("asking the serve: %w", context.DeadlineExceeded)
+	}
+	s.press("S")
+	s.show(hungWindow())
+	s.do("... y")
+	s.wants("STOP indexer #2 no answer", "whether it was asked for is not known")
+	w := hungWindow()
+	w.Actions = []watchdog.Action{{Command: s.feed.commands[0], Fate: watchdog.FateAcknowledged, Age: 20 * sec}}
+	s.show(w) // it was
+	s.wants("STOP indexer #2 acknowledged 20s")
 }
 
 func TestAllIsNotWellWhileAnActionFailed(t *testing.T) {

@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ type sent struct {
 	action watchdog.Action
 	asked  time.Duration // Mono of the feed
 	failed string        // why it was not asked for; empty: it was, or will be
+	unsure bool          // failed, but it may have been asked for
 	gone   bool          // the source was asked
 }
 
@@ -88,9 +90,11 @@ func (m *Model) taken(msg *actionTaken) tea.Cmd {
 	s := msg.of.list[msg.which]
 	s.gone = true
 	switch {
+	case errors.Is(msg.err, context.DeadlineExceeded):
+		s.failed, s.unsure = "whether it was asked for is not known", true
 	case msg.err != nil:
 		s.failed = msg.err.Error()
-	case msg.action.Fate >= s.action.Fate:
+	case msg.action.ID != "" && msg.action.Fate >= s.action.Fate:
 		s.action = msg.action
 	}
 	m.listActions(&m.window)
@@ -191,6 +195,8 @@ func (g *Glyphs) fateGlyph(f watchdog.Fate) string {
 // fateWord is "acknowledged", or "sending" before anybody has it.
 func (s *sent) fateWord() string {
 	switch {
+	case s.unsure && s.failed != "":
+		return "no answer"
 	case s.failed != "":
 		return "not asked"
 	case s.action.Fate == watchdog.FateNone && !s.gone:

@@ -95,6 +95,13 @@ func anyWindow(t *rapid.T) watchdog.Window {
 		Warning: text.Draw(t, "ledger warning"), PassWhy: text.Draw(t, "pass"), LastPass: d.Draw(t, "last pass"), Waiting: rapid.Int().Draw(t, "due"), Late: rapid.Uint64().Draw(t, "late"),
 	}
 	w.Events = []watchdog.Transition{{ID: watchdog.ID(text.Draw(t, "event")), To: watchdog.Lost, Text: text.Draw(t, "event text")}}
+	for i := range rapid.IntRange(0, 4).Draw(t, "actions") {
+		w.Actions = append(w.Actions, watchdog.Action{
+			Command: watchdog.Command{ID: fmt.Sprint(i), Op: watchdog.Op(text.Draw(t, "op")), Session: watchdog.ID(text.Draw(t, "acted on")), Reason: text.Draw(t, "why asked"), IssuedBy: text.Draw(t, "who"), At: at},
+			Fate:    watchdog.Fate(rapid.IntRange(0, 12).Draw(t, "fate")), Detail: text.Draw(t, "fate detail"), By: text.Draw(t, "by"), Way: text.Draw(t, "way"), Next: text.Draw(t, "next"),
+			Age: d.Draw(t, "action age"), Since: d.Draw(t, "fate age"),
+		})
+	}
 	if len(w.Rows) > 0 {
 		f := detailOf(w.Rows[0])
 		f.BootID, f.Message, f.Evidence.Text, f.Evidence.Held = text.Draw(t, "boot"), text.Draw(t, "message"), text.Draw(t, "evidence"), text.Draw(t, "held why")
@@ -109,7 +116,9 @@ func anyWindow(t *rapid.T) watchdog.Window {
 		if rapid.Bool().Draw(t, "supervised") {
 			f.Supervisor, f.SuperDetail = watchdog.SupervisorPhase(rapid.IntRange(0, 5).Draw(t, "phase")), text.Draw(t, "phase why")
 			f.Process = &watchdog.Process{PID: rapid.Int().Draw(t, "pid"), Restarts: rapid.Int().Draw(t, "restarts"), ExitCode: rapid.Int().Draw(t, "exit"), Signal: text.Draw(t, "signal"),
-				NextRestart: d.Draw(t, "next start"), CPU: anyFloat().Draw(t, "cpu"), RSS: rapid.Int64().Draw(t, "rss"), Processes: rapid.Int().Draw(t, "processes"), LastLine: text.Draw(t, "stderr")}
+				NextRestart: d.Draw(t, "next start"), CPU: anyFloat().Draw(t, "cpu"), RSS: rapid.Int64().Draw(t, "rss"), Processes: rapid.Int().Draw(t, "processes"), LastLine: text.Draw(t, "stderr"),
+				Outlook: &watchdog.Outlook{Members: []watchdog.Member{{PID: rapid.Int().Draw(t, "member"), Name: text.Draw(t, "member name")}}, Grace: d.Draw(t, "grace"), Window: d.Draw(t, "window"),
+					Burst: rapid.Int().Draw(t, "burst"), Brake: text.Draw(t, "brake"), Dump: text.Draw(t, "dump how"), DumpPauses: rapid.Bool().Draw(t, "pauses")}}
 		}
 		w.Focus = f
 	}
@@ -138,13 +147,16 @@ func hostileChildren(t *rapid.T) *fakeChildren {
 //
 // fault 43
 func TestFramesStayInsideTheScreen(t *testing.T) {
-	keys := []string{"j", "k", "g", "G", "pgdown", "ctrl+d", "i", "?", "/", ":", "s", "I", "C", "d", "!", "0", "Z", "n", "N", "esc", "q", "enter", "space", "c", "x", "backspace", "1", "2", "R", "tab", "o", "b", "e", "v", "w", "3", "5", "6", "l", "F", "t", "D", "B", "y", "日", "~", "home", "end"}
+	keys := []string{"j", "k", "g", "G", "pgdown", "ctrl+d", "i", "?", "/", ":", "s", "I", "C", "d", "!", "0", "Z", "n", "N", "esc", "q", "enter", "space", "c", "x", "backspace", "1", "2", "R", "tab", "o", "b", "e", "v", "w", "3", "5", "6", "l", "F", "t", "D", "B", "y", "日", "~", "home", "end", "4", "S", "X", "T", "K", "r", "V", "U", "space"}
 	rapid.Check(t, func(rt *rapid.T) {
 		width, height := rapid.IntRange(0, 300).Draw(rt, "width"), rapid.IntRange(0, 100).Draw(rt, "height")
 		about := About{Name: hostile().Draw(rt, "name"), Demo: rapid.Bool().Draw(rt, "demo"), ReadOnly: rapid.Bool().Draw(rt, "read-only"), Sweeper: hostile().Draw(rt, "sweeper")}
 		theme := Theme(rapid.IntRange(0, len(themeNames)-1).Draw(rt, "theme"))
 		ascii := rapid.Bool().Draw(rt, "ascii")
 		s := newScreen(t, anyWindow(rt), about, width, height, func(o *Options) { o.Theme, o.ASCII = theme, ascii })
+		if rapid.Bool().Draw(rt, "can") {
+			s.can = func(watchdog.ID) watchdog.Can { return canAll() }
+		}
 		if rapid.Bool().Draw(rt, "children") {
 			s.supervise(hostileChildren(rt), anyWindow(rt))
 		}
@@ -198,7 +210,7 @@ func TestTinyScreens(t *testing.T) {
 	for width := range 46 {
 		for height := range 14 {
 			s := newScreen(t, sickWindow(), About{Name: "prod", Demo: true}, width, height)
-			for _, k := range []string{"", "i", "?", ":", "esc", "esc", "/", "esc", "s", "esc"} {
+			for _, k := range []string{"", "i", "?", ":", "esc", "esc", "/", "esc", "s", "esc", "4", "esc", "space", "S", "r", "esc", "esc"} {
 				if k != "" {
 					s.press(k)
 				}
