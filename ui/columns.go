@@ -1,7 +1,9 @@
 package ui
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -66,6 +68,33 @@ type columnSet struct {
 
 func defaultColumns() columnSet {
 	return columnSet{all: allColumns(), want: map[string]bool{}}
+}
+
+// Columns checks names of columns: those that are shown, whatever the width of
+// the screen says, as far as there is room.
+func Columns(names []string) error {
+	var known []string
+	for _, c := range allColumns() {
+		if c.width > 0 {
+			known = append(known, strings.ToLower(c.name))
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(known, strings.ToLower(name)) {
+			return fmt.Errorf("ui.columns: %q is no column; choose among %s", name, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// choose shows the named columns and hides the others; none leaves it to the
+// width.
+func (c *columnSet) choose(names []string) {
+	for _, col := range c.all {
+		if col.width > 0 && len(names) > 0 {
+			c.want[col.name] = slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, col.name) })
+		}
+	}
 }
 
 // layout is the columns of a table that is width cells wide.

@@ -113,9 +113,21 @@ func (km KeyMap) Rebind(overrides map[string]string) (KeyMap, []error) {
 	return out, append(errs, out.conflicts()...)
 }
 
+// keyNames are the keys that are no single character.
+var keyNames = strings.Fields("enter tab space backspace delete insert up down left right home end pgup pgdown f1 f2 f3 f4 f5 f6 f7 f8 f9 f10 f11 f12")
+
+// knownKey reports whether a key of that name can come.
+func knownKey(key string) bool {
+	bare := strings.TrimPrefix(strings.TrimPrefix(key, "ctrl+"), "shift+")
+	return len([]rune(bare)) == 1 || slices.Contains(keyNames, bare)
+}
+
 func keyFits(a *action, key string) error {
 	if why, ok := forbidden[key]; ok {
 		return fmt.Errorf("%s cannot be bound: %s", key, why)
+	}
+	if !strings.Contains(key, "alt+") && !knownKey(key) {
+		return fmt.Errorf("%q is no key: give one character, or ctrl+ and one, or a name such as %s", key, strings.Join(keyNames[:6], ", "))
 	}
 	if strings.Contains(key, "alt+") {
 		return fmt.Errorf("%s cannot be bound: alt with a key counts as esc", key)

@@ -100,11 +100,50 @@ func TestRebind(t *testing.T) {
 		t.Error("the new key does not work")
 	}
 	for name, keys := range map[string]string{
-		"nothing": "x", "why": "n", "sort": "ctrl+i", "filter": "alt+x", "help": "esc", "undo": "x", "accept": "a", "redraw": "x",
+		"nothing": "x", "why": "n", "sort": "ctrl+i", "filter": "alt+x", "help": "esc", "undo": "x", "accept": "a", "redraw": "x", "next": "ctrl-x", "columns": "foo",
 	} {
 		if _, errs := DefaultKeyMap().Rebind(map[string]string{name: keys}); len(errs) == 0 {
 			t.Errorf("%s: %q was accepted", name, keys)
 		}
+	}
+}
+
+// What shows a key shows the one that it was bound to, wherever that is.
+func TestRebindingIsShownEverywhere(t *testing.T) {
+	km, errs := DefaultKeyMap().Rebind(map[string]string{"why": "W", "help": "f1", "filter": "", "mark": "ctrl+space"})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	s := newScreen(t, sickWindow(), About{}, 120, 40, func(o *Options) { o.KeyMap = km })
+	lines := strings.Split(ansi.Strip(s.m.frame()), "\n")
+	footer := lines[len(lines)-1]
+	if !strings.Contains(footer, "W why") || !strings.Contains(footer, "f1 help") || strings.Contains(footer, "filter") {
+		t.Errorf("the footer is %q", footer)
+	}
+	s.press("W")
+	if s.m.top() != viewWhy {
+		t.Error("the new key does not work")
+	}
+	s.press("esc", ":")
+	frame := ansi.Strip(s.m.frame())
+	for _, must := range []string{"why               W ", "filter                      "} {
+		if !strings.Contains(frame, must) {
+			t.Errorf("the palette lacks %q:\n%s", must, frame)
+		}
+	}
+	s.press("esc")
+	s.m.openView(viewHelp)
+	if frame := ansi.Strip(s.m.frame()); !strings.Contains(frame, "  W              why:") || !strings.Contains(frame, ":filter") {
+		t.Errorf("help shows\n%s", frame)
+	}
+	_, errs = DefaultKeyMap().Rebind(map[string]string{"why": "n", "sort": "n"})
+	for _, err := range errs {
+		if !strings.Contains(err.Error(), "n does both") || !strings.Contains(err.Error(), "bind one of them to another key") {
+			t.Errorf("two actions on one key: %v", err)
+		}
+	}
+	if len(errs) == 0 {
+		t.Error("two actions on one key were accepted")
 	}
 }
 

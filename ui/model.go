@@ -112,6 +112,7 @@ func New(o Options) *Model {
 		paint: &painter{}, interrupted: -time.Hour, shifted: -time.Hour,
 	}
 	m.bound = newBindings(m.actions, m.keys)
+	m.columns.choose(o.Columns)
 	m.table.reset()
 	return m
 }

@@ -24,6 +24,9 @@ type Options struct {
 	NoAlt  bool // draw into the main screen
 	Mouse  bool
 	KeyMap KeyMap // nil: DefaultKeyMap
+	// Columns are the columns that are shown, as Columns knows them; none: the
+	// width says.
+	Columns []string
 
 	// Copy is the command that puts text into the clipboard; done makes the
 	// message of its outcome. Nil: OSC 52 alone.

@@ -233,6 +233,30 @@ func TestEmptyTableSaysWhyAndHow(t *testing.T) {
 	}
 }
 
+// The columns that the configuration names are shown, as far as there is room,
+// and no others; the menu goes on from there.
+func TestColumnsByConfiguration(t *testing.T) {
+	s := newScreen(t, sickWindow(), About{}, 80, 24, func(o *Options) { o.Columns = []string{"host", "GEN"} })
+	heading := func() string {
+		return strings.Join(strings.Fields(strings.Split(ansi.Strip(s.m.frame()), "\n")[2]), " ")
+	}
+	if got := heading(); got != "VERDICT SESSION GEN HOST WHY / TASK" {
+		t.Errorf("the heading is %q", got)
+	}
+	s.press("C", "g", "enter", "esc")
+	if got := heading(); !strings.Contains(got, "FOR") {
+		t.Errorf("the menu does not show FOR: %q", got)
+	}
+	if err := Columns([]string{"for", "HOST", "src"}); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"session", "x", ""} {
+		if err := Columns([]string{name}); err == nil || !strings.Contains(err.Error(), "choose among for, gen, up") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
 func TestColumnsByWidth(t *testing.T) {
 	for _, c := range []struct {
 		width       int

@@ -32,6 +32,9 @@ func (a *app) screenWith(c *cobra.Command, f *flags, target *ui.Target, change f
 	if len(faults) > 0 {
 		return misconfigured(errors.Join(faults...))
 	}
+	if err := ui.Columns(settings.UI.Columns); err != nil {
+		return misconfigured(err)
+	}
 	theme, err := ui.ThemeOf(string(settings.UI.Theme))
 	if err != nil {
 		return misconfigured(err)
@@ -68,7 +71,7 @@ func (a *app) screenWith(c *cobra.Command, f *flags, target *ui.Target, change f
 	model := ui.New(ui.Options{
 		Host: opens,
 		Open: target, Theme: theme, ASCII: settings.UI.ASCII || capabilities.ASCII,
-		Light: capabilities.Light, Mouse: settings.UI.Mouse, KeyMap: keys, Copy: tty.Copy, Lag: watch.lag,
+		Light: capabilities.Light, Mouse: settings.UI.Mouse, KeyMap: keys, Columns: settings.UI.Columns, Copy: tty.Copy, Lag: watch.lag,
 		Edit: a.lendEditor(tty), Export: writeExport,
 	})
 	defer model.Close()

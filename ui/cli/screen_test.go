@@ -123,6 +123,24 @@ func TestBadConfigurationOpensNoScreen(t *testing.T) {
 	}
 }
 
+// Two actions on one key, a key that there is not, and a column that there is not
+// are told before any screen.
+func TestBadKeysOpenNoScreen(t *testing.T) {
+	for text, want := range map[string]string{
+		"ui: {keys: {why: n}}": "n does both", "ui: {keys: {why: ctrl-x}}": "is no key", "ui: {keys: {wy: x}}": "no such action", "ui: {columns: [hots]}": "is no column",
+	} {
+		path := filepath.Join(t.TempDir(), "bad.yaml")
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := terminaltest.StartPTY(t, screenSize, program(t, alone(t), "--config", path))
+		if code, _ := p.Ended(); code != 78 {
+			t.Errorf("%s: exit code %d, want 78", text, code)
+		}
+		p.Until(want+" is said", func() bool { return strings.Contains(string(p.Raw()), want) })
+	}
+}
+
 // TestDemoScreen drives the demo in tmux, as an operator would.
 func TestDemoScreen(t *testing.T) {
 	self, err := os.Executable()
