@@ -101,7 +101,22 @@ func eventTable() map[string]reflect.Type {
 		"lease_seen":     reflect.TypeFor[watchdog.LeaseSeen](),
 		"http_silent":    reflect.TypeFor[watchdog.HTTPSilent](),
 		"brake_released": reflect.TypeFor[watchdog.BrakeReleased](),
+
+		"ordered":  reflect.TypeFor[watchdog.Ordered](),
+		"answered": reflect.TypeFor[watchdog.Answered](),
+
+		"noted":   reflect.TypeFor[watchdog.Noted](),
+		"trouble": reflect.TypeFor[watchdog.Trouble](),
 	}
+}
+
+// causeWords are the words of the causes of alerts, by their numbers.
+func causeWords() []string {
+	var words []string
+	for c := watchdog.CauseNone; c <= watchdog.CauseReapRate; c++ {
+		words = append(words, c.String())
+	}
+	return words
 }
 
 // dialect is what a reader and a writer know of the types of the watchdog.
@@ -125,6 +140,12 @@ func newDialect() *dialect {
 					watchdog.OutcomeNone, watchdog.OutcomeCompleted, watchdog.OutcomeError,
 					watchdog.OutcomeStopped, watchdog.OutcomeLost, watchdog.OutcomeExpired),
 				reflect.TypeFor[watchdog.SupervisorPhase](): {"none", "running", "restarting", "crash_loop", "stopping", "held"},
+				reflect.TypeFor[watchdog.NoteKind](): wordsOf(
+					watchdog.NoteAck, watchdog.NoteSnooze, watchdog.NoteMute, watchdog.NoteClear),
+				reflect.TypeFor[watchdog.AlertCause](): causeWords(),
+				reflect.TypeFor[watchdog.Fate](): wordsOf(
+					watchdog.FateNone, watchdog.FateRequested, watchdog.FateDelivered, watchdog.FateAcknowledged, watchdog.FateEffective,
+					watchdog.FateIneffective, watchdog.FateRefused, watchdog.FateUndeliverable, watchdog.FateLostRace, watchdog.FateTimedOut),
 			},
 			text: cleanText,
 			id:   readID,
