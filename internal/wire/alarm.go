@@ -88,6 +88,7 @@ type alarmItem struct {
 	Since      instant       `json:"since"`
 	Text       string        `json:"text"`
 	Again      text          `json:"again"`
+	Found      bool          `json:"found"` // it stood already when the writer first looked
 	Shared     text          `json:"shared"`
 	Held       bool          `json:"held"`
 	HeldFor    secs          `json:"held_secs"`
@@ -113,7 +114,7 @@ func EncodeAlarm(a Alarm) ([]byte, error) {
 func itemOf(r watchdog.Raise) alarmItem {
 	a := &r.Alert
 	item := alarmItem{Key: termtext.Clean(string(a.Key)), Session: text(termtext.Clean(string(a.ID))), Generation: ordinal(a.Generation), Cause: a.Cause.String(),
-		Sessions: ordinal(a.N), Text: raiseText(r), Again: text(termtext.Clean(r.Again)), Shared: text(termtext.Clean(a.Shared)),
+		Sessions: ordinal(a.N), Text: raiseText(r), Again: text(termtext.Clean(r.Again)), Found: r.Found, Shared: text(termtext.Clean(a.Shared)),
 		Held: a.HeldFor != 0, HeldFor: secs(a.HeldFor), Members: []watchdog.ID{}}
 	if a.Began != 0 {
 		item.Since = instant(time.Unix(0, a.Began))

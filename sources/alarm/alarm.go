@@ -51,8 +51,10 @@ func New(o Options) (*Alarm, error) {
 		return nil, errors.New("alerts.timeout: is not above 0")
 	}
 	a := &Alarm{}
-	add := func(name string, p pace, send func(context.Context, wire.Alarm) error) {
-		a.outlets = append(a.outlets, newOutlet(name, p, send, &o))
+	add := func(name string, p pace, send func(context.Context, wire.Alarm) error) *outlet {
+		out := newOutlet(name, p, send, &o)
+		a.outlets = append(a.outlets, out)
+		return out
 	}
 	if o.Bell != nil {
 		add("bell", pace{burst: 3, every: time.Second}, func(context.Context, wire.Alarm) error { o.Bell(); return nil })
@@ -68,10 +70,10 @@ func New(o Options) (*Alarm, error) {
 		if err != nil {
 			return nil, err
 		}
-		add("webhook", hookPace(), hook.send)
+		add("webhook", hookPace(), hook.send).leaves = true
 	}
 	if len(o.Command) > 0 {
-		add("command", hookPace(), newCommand(&o).send)
+		add("command", hookPace(), newCommand(&o).send).leaves = true
 	}
 	return a, nil
 }
@@ -95,13 +97,16 @@ func (a *Alarm) Ways() []string {
 	return out
 }
 
-// Raise tells of an alert that opened. It never blocks.
+// Raise tells of an alert that opened. One that stood already when we first looked
+// rings nowhere: whoever has just opened a screen sees it. It never blocks.
 func (a *Alarm) Raise(r watchdog.Raise) {
 	if r.Alert.Standing != watchdog.AlertOpen {
 		return // somebody has answered it
 	}
 	for _, o := range a.outlets {
-		o.take(r)
+		if !r.Found || o.leaves {
+			o.take(r)
+		}
 	}
 }
 

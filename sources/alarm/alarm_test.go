@@ -220,6 +220,9 @@ func TestBellAndDesktop(t *testing.T) {
 			quiet.Alert.Standing = standing
 			a.Raise(quiet)
 		}
+		found := raise("found")
+		found.Found = true
+		a.Raise(found)
 		time.Sleep(time.Minute)
 		cancel()
 		<-over

@@ -6,8 +6,10 @@
 //
 // The engine raises an alert once for each transition, and a group once. Alarm
 // takes it without ever blocking and hands it to each outlet that is configured;
-// an alert that somebody has snoozed or muted is not told. Each outlet is its own
-// goroutine with its own queue: a webhook that hangs delays no bell.
+// an alert that somebody has snoozed or muted is not told. One that stood already
+// when this process began to look is told by webhook and command, marked as found:
+// it may have begun while nobody watched. Each outlet is its own goroutine with its
+// own queue: a webhook that hangs delays no bell.
 //
 // # A storm
 //

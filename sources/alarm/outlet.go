@@ -32,6 +32,7 @@ type pace struct {
 // outlet is one way to tell people.
 type outlet struct {
 	name            string
+	leaves          bool // the house: it may be heard by somebody who sees no screen
 	send            func(context.Context, wire.Alarm) error
 	turns           *rate.Limiter
 	cluster, writer string

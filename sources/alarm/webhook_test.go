@@ -87,7 +87,7 @@ func TestWebhookPosts(t *testing.T) {
 	want := `{"id":"ABC","at":"2026-11-30T03:12:44.120Z","session_id":"batch-job-abc123","generation":3,"kind":"alert","from":null,"to":"stalled",` +
 		`"text":"STALLED batch-job-abc123 #3: no work 5m00, limit 5m00; beats go on.","cluster":"prod","writer":null,` +
 		`"alerts":[{"key":"batch-job-abc123#3/stalled","session_id":"batch-job-abc123","generation":3,"cause":"stalled","sessions":1,` +
-		`"since":"2026-11-30T03:03:00.000Z","text":"STALLED batch-job-abc123 #3: no work 5m00, limit 5m00; beats go on.","again":null,"shared":null,` +
+		`"since":"2026-11-30T03:03:00.000Z","text":"STALLED batch-job-abc123 #3: no work 5m00, limit 5m00; beats go on.","again":null,"found":false,"shared":null,` +
 		`"held":false,"held_secs":null,"members":[]}],"more":0}`
 	if got := r.got(); len(got) != 1 || got[0] != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
