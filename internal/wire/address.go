@@ -70,6 +70,7 @@ const (
 	keyCommands   = "commands"
 	keyResult     = "result:"
 	keyWords      = "words:"
+	keyDump       = "dump:"
 	registryKey   = "session:"
 	ledgerPattern = slotOpen + "*" + slotClose
 

@@ -105,6 +105,9 @@ func ResultKey(id watchdog.ID, commandID string) string { return slot(id) + keyR
 // command.
 func WordsKey(id watchdog.ID, commandID string) string { return slot(id) + keyWords + commandID }
 
+// DumpKey holds the dump that a command asked for where there is no NATS.
+func DumpKey(id watchdog.ID, commandID string) string { return slot(id) + keyDump + commandID }
+
 // RegistryKey is the hash of the session registry.
 func RegistryKey(id watchdog.ID) string { return registryKey + string(id) }
 

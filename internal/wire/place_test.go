@@ -23,6 +23,7 @@ func TestPlaces(t *testing.T) {
 		OutboxKey(id):                             "{agent:liveness:team.a:job-1}:outbox",
 		CommandsKey(id):                           "{agent:liveness:team.a:job-1}:commands",
 		ResultKey(id, "01J"):                      "{agent:liveness:team.a:job-1}:result:01J",
+		DumpKey(id, "01J"):                        "{agent:liveness:team.a:job-1}:dump:01J",
 		RegistryKey(id):                           "session:team.a:job-1",
 		BucketStream(HeadsBucket):                 "KV_SW_HEADS",
 		BucketSubject(MetaBucket, "authority"):    "$KV.SW_META.authority",
