@@ -44,6 +44,8 @@ type Commands struct {
 	reached atomic.Bool   // there was a connection once
 	made    *conn         // the connection on which they were seen
 	kept    bool          // there are streams; of the connection made
+
+	ignoredDumps atomic.Uint64
 }
 
 var (

@@ -6,7 +6,9 @@ import (
 	"os"
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
+	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
+	"github.com/sessionwatch/sessionwatch/watchdog/guard"
 )
 
 // Inbox is where guarded sessions get operators' commands from, as one of
@@ -20,7 +22,10 @@ type Inbox struct {
 	ended    chan struct{}
 }
 
-var _ watchdog.CommandInbox = (*Inbox)(nil)
+var (
+	_ watchdog.CommandInbox = (*Inbox)(nil)
+	_ guard.DumpPublisher   = (*Inbox)(nil)
+)
 
 // OpenInbox makes an Inbox that connects in the background. It checks the options
 // and does not wait for the network; without an address it takes NATS_URL.
@@ -48,6 +53,12 @@ func (in *Inbox) String() string { return "commands from NATS " + in.commands.Li
 // Receive hands over the commands to a session, until ctx ends or Close is called.
 func (in *Inbox) Receive(ctx context.Context, id watchdog.ID, knows []watchdog.Op, handle func(context.Context, watchdog.Delivery)) error {
 	return in.commands.Receive(ctx, id, knows, handle)
+}
+
+// PublishDump sends the stacks that an operator asked for over the bus by which
+// he did. A guarded session does so by itself.
+func (in *Inbox) PublishDump(ctx context.Context, d guard.Dump) error {
+	return in.commands.PublishDump(ctx, wire.DumpOf(d.ID, d.BootID, d.Command, os.Getpid(), d.At, d.Text))
 }
 
 // Refused counts the commands that were not obeyed, by their fault.

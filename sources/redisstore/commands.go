@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -59,6 +60,8 @@ type Commands struct {
 	quit   chan struct{}
 	close  func()
 	tells  chan telling
+
+	ignoredDumps atomic.Uint64
 
 	reading readers
 	proof   sync.Mutex

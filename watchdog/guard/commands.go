@@ -78,13 +78,19 @@ func (s *Session) receiveFrom(ctx context.Context, in watchdog.CommandInbox) {
 			s.o.Logger.Error("receiving commands panicked; it is tried again", "session", string(s.o.ID), "panic", v)
 		}
 	}()
-	if err := in.Receive(ctx, s.o.ID, s.o.takes(), s.obey); err != nil && ctx.Err() == nil {
+	dumps := s.o.Dumps
+	if back, ok := in.(DumpPublisher); ok && dumps == nil {
+		dumps = back
+	}
+	handle := func(ctx context.Context, d watchdog.Delivery) { s.obey(ctx, d, dumps) }
+	if err := in.Receive(ctx, s.o.ID, s.o.takes(), handle); err != nil && ctx.Err() == nil {
 		s.o.Logger.Warn("commands are not received; it is tried again", "session", string(s.o.ID), "error", err)
 	}
 }
 
 // obey carries one command out. It returns when there is nothing more to tell.
-func (s *Session) obey(ctx context.Context, d watchdog.Delivery) {
+// dumps takes the stacks; nil: standard error does.
+func (s *Session) obey(ctx context.Context, d watchdog.Delivery, dumps DumpPublisher) {
 	ctx = context.WithoutCancel(ctx) // the end of the session is what is told
 	c := d.Command()
 	s.o.Logger.Info("an operator's command came", "session", string(s.o.ID), "op", string(c.Op), "by", c.IssuedBy, "reason", c.Reason)
@@ -109,7 +115,7 @@ func (s *Session) obey(ctx context.Context, d watchdog.Delivery) {
 		s.called(ctx, d, s.o.OnRestart)
 	case watchdog.OpDump:
 		s.acknowledge(ctx, d, "")
-		s.dump(ctx, d)
+		s.dump(ctx, d, dumps)
 	default:
 		s.answer(ctx, d, watchdog.FateRefused, "this agent does not take this command")
 	}
@@ -167,13 +173,13 @@ func (s *Session) tellEnd(ctx context.Context, d watchdog.Delivery) {
 
 // dump takes the stacks and sends them where operators read them; without such a
 // place they go to standard error.
-func (s *Session) dump(ctx context.Context, d watchdog.Delivery) {
+func (s *Session) dump(ctx context.Context, d watchdog.Delivery, dumps DumpPublisher) {
 	c := d.Command()
 	dump := Dump{ID: s.o.ID, BootID: s.boot, Command: c.ID, Reason: c.Reason, At: time.Now().UTC(), Text: stacks()}
 	detail := fmt.Sprintf("%d goroutines, %d bytes", bytes.Count(dump.Text, []byte("\ngoroutine "))+1, len(dump.Text))
 	limited, cancel := context.WithTimeout(ctx, dumpSendWithin)
 	defer cancel()
-	if s.o.Dumps == nil {
+	if dumps == nil {
 		header := fmt.Sprintf("=== %s: %s asks for the stacks of all goroutines (pid %d)\n", dump.At.Format("2006-01-02T15:04:05.000Z"), cmp.Or(c.IssuedBy, "an operator"), os.Getpid())
 		text := append([]byte(header), dump.Text...)
 		if !within(dumpWithin, func() { _ = writeAll(os.Stderr, append(text, "=== end of the stacks\n\n"...)) }) {
@@ -185,7 +191,7 @@ func (s *Session) dump(ctx context.Context, d watchdog.Delivery) {
 	}
 	err := fmt.Errorf("it did not end within %v", dumpSendWithin)
 	sent := make(chan error, 1)
-	if within(dumpSendWithin, func() { sent <- s.o.Dumps.PublishDump(limited, dump) }) {
+	if within(dumpSendWithin, func() { sent <- dumps.PublishDump(limited, dump) }) {
 		select {
 		case err = <-sent:
 		default:

@@ -231,6 +231,31 @@ func TestDumpByCommand(t *testing.T) {
 	}
 }
 
+// publishingInbox takes the dumps that are asked for through it.
+type publishingInbox struct {
+	watchdog.CommandInbox
+	*dumpKeeper
+}
+
+func TestDumpGoesBackTheWayItWasAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		way := localWay()
+		back := &dumpKeeper{}
+		s, _, err := guard.Start(t.Context(), guard.Options{ID: "a", Commands: []watchdog.CommandInbox{publishingInbox{way, back}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		synctest.Wait()
+		if a, _, err := ask(t, way, s, watchdog.OpDump, nil); err != nil || a.Fate != watchdog.FateEffective {
+			t.Errorf("%v, the answer is %+v", err, a)
+		}
+		if len(back.got) != 1 || back.got[0].Command != "dump-1" || len(back.got[0].Text) == 0 {
+			t.Errorf("the inbox was given %d dumps: %+v", len(back.got), back.got)
+		}
+	})
+}
+
 func TestBeatsSayWhichCommandsAreTaken(t *testing.T) {
 	kill := func(watchdog.Command) error { return nil }
 	for name, c := range map[string]struct {

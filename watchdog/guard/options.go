@@ -43,8 +43,9 @@ type Options struct {
 	// OnRestart lets the agent end this execution and begin another; nil: restart
 	// is not taken. It has worked when the session has ended.
 	OnRestart func(watchdog.Command) error
-	// Dumps takes the stacks that an operator asks for; nil: they go to standard
-	// error.
+	// Dumps takes the stacks that an operator asks for; nil: the inbox by which he
+	// asked does, if it is a DumpPublisher as those of this project are, else
+	// standard error.
 	Dumps DumpPublisher
 
 	StallTimeout time.Duration // without activity for so long, the session is stalled; 300 s
