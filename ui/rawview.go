@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -64,10 +65,21 @@ func (m *Model) takeRaw(w *watchdog.Window) {
 	if w.AskSeq < r.seq || !slices.Contains(m.layers, viewRaw) {
 		return
 	}
-	same := slices.EqualFunc(r.list, w.Payloads, func(a, b watchdog.Payload) bool {
+	// Each stands where it stood: two buses take turns in being the newest.
+	list := slices.Clone(w.Payloads)
+	slices.SortStableFunc(list, func(a, b watchdog.Payload) int {
+		if a.Refused != b.Refused {
+			if a.Refused {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(a.Source, b.Source)
+	})
+	same := slices.EqualFunc(r.list, list, func(a, b watchdog.Payload) bool {
 		return a.Source == b.Source && a.Refused == b.Refused && a.Size == b.Size && bytes.Equal(a.Raw, b.Raw)
 	})
-	r.list, r.have = w.Payloads, true
+	r.list, r.have = list, true
 	if !same {
 		r.flatten()
 	}
