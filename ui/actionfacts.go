@@ -290,7 +290,7 @@ func (m *Model) manyFacts(a *acting) []fact {
 		}
 		out = append(out, fact{label: "then", text: then})
 	}
-	return append(out, fact{label: "each", text: "gets a command of its own, one after another; " + m.keys.firstKey("commands") + " shows what became of them"})
+	return append(out, fact{label: "each", text: "a command of its own, in turn; " + m.keys.firstKey("commands") + " shows what becomes of it"})
 }
 
 func manyKills(processes, unknown int) string {
@@ -323,7 +323,7 @@ func leftFacts(a *acting) []fact {
 	}
 	var out []fact
 	if len(hidden) > 0 {
-		out = append(out, fact{"hidden", count(len(hidden)) + " marked are hidden by the filter and left out: " + someOf(hidden), meansSuspect})
+		out = append(out, fact{"hidden", count(len(hidden)) + " marked, hidden by the filter and left out: " + someOf(hidden), meansSuspect})
 	}
 	if len(cannot) > 0 {
 		out = append(out, fact{"cannot", count(len(cannot)) + " left out: " + someOf(cannot), meansSuspect})

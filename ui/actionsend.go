@@ -264,7 +264,7 @@ func (m *Model) nextStep(next string) string {
 	case "":
 		return ""
 	case watchdog.OpKill:
-		return m.keys.firstKey("stop") + " " + m.keys.firstKey("kill") + " kill"
+		return m.keys.firstKey("stop") + " then " + m.keys.firstKey("kill") + " kill"
 	case watchdog.OpStop, watchdog.OpExpire, watchdog.OpRestart, watchdog.OpDump:
 		return m.keys.firstKey(next) + " " + next
 	}

@@ -254,10 +254,10 @@ func (m *Model) commandFacts(s *sent) []fact {
 			fate += ", " + age(max(a.Age-a.Since, 0)) + " after it was asked for"
 		}
 		if a.By != "" {
-			fate += "; " + a.By + " says so"
+			fate += ", says " + a.By
 		}
 		if a.Way != "" {
-			fate += "; by way of " + a.Way
+			fate += ", by way of " + a.Way
 		}
 	}
 	out := []fact{{"fate", fate, s.means()}}

@@ -22,7 +22,9 @@ type marks struct {
 	ids  []watchdog.ID // in the order in which they were marked
 	set  map[watchdog.ID]bool
 	last watchdog.ID // from which a range goes on
-	seq  uint64      // answers to older asks do not know the newest of them
+	// hidden of them the filter hides, as last told.
+	hidden int
+	seq    uint64 // answers to older asks do not know the newest of them
 }
 
 func (k *marks) has(id watchdog.ID) bool { return k.set[id] }
@@ -42,6 +44,23 @@ func (k *marks) add(id watchdog.ID) bool {
 func (k *marks) drop(id watchdog.ID) {
 	delete(k.set, id)
 	k.ids = slices.DeleteFunc(k.ids, func(other watchdog.ID) bool { return other == id })
+}
+
+// keep drops those that nobody knows any more, and says how many.
+func (k *marks) keep(known []watchdog.Picked) (gone int) {
+	before := len(k.ids)
+	was := k.set
+	k.set, k.hidden = make(map[watchdog.ID]bool, before), 0
+	for i := range known {
+		if was[known[i].ID] {
+			k.set[known[i].ID] = true
+			if !known[i].Shown {
+				k.hidden++
+			}
+		}
+	}
+	k.ids = slices.DeleteFunc(k.ids, func(id watchdog.ID) bool { return !k.set[id] })
+	return before - len(k.ids)
 }
 
 // changedMarks asks what may be done to those that are marked now.
@@ -131,18 +150,7 @@ func (m *Model) takePicked(w *watchdog.Window) {
 	if len(m.marks.ids) == 0 || w.AskSeq < m.marks.seq {
 		return
 	}
-	known := make(map[watchdog.ID]bool, len(w.Picked))
-	for i := range w.Picked {
-		known[w.Picked[i].ID] = true
-	}
-	gone := 0
-	for _, id := range slices.Clone(m.marks.ids) {
-		if !known[id] {
-			m.marks.drop(id)
-			gone++
-		}
-	}
-	if gone > 0 {
+	if gone := m.marks.keep(w.Picked); gone > 0 {
 		m.say(counted(gone, "marked session") + " gone, and no longer marked")
 	}
 }
@@ -189,8 +197,8 @@ func (m *Model) marksBanner() string {
 		return ""
 	}
 	text := counted(n, "session") + " marked"
-	if hidden := len(m.targets().hidden); hidden > 0 {
-		text += ", " + count(hidden) + " of them hidden and left out"
+	if m.marks.hidden > 0 {
+		text += ", " + count(m.marks.hidden) + " of them hidden and left out"
 	}
 	return text + ": actions are meant for them   " + m.keys.firstKey("mark-range") + " range   " + m.keys.firstKey("unmark") + " clears"
 }

@@ -107,7 +107,7 @@ func TestMarkedAreAskedForOneByOne(t *testing.T) {
 
 func TestHiddenMarksAreNamedAndLeftOut(t *testing.T) {
 	s := questionScreen(t, manyWindow(40), "j space j space j space / (03) enter ... R", 80, 24)
-	s.wants("RESTART batch-job-0003 #1 ?", "2 marked are hidden by the filter and left out: batch-job-0002, batch-job-0004")
+	s.wants("RESTART batch-job-0003 #1 ?", "2 marked, hidden by the filter and left out: batch-job-0002, batch-job-0004")
 	s.do("... y")
 	s.asksFor("restart batch-job-0003 #1")
 	s = questionScreen(t, manyWindow(40), "j space / (31) enter ... R", 80, 24)
