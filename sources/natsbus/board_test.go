@@ -236,3 +236,45 @@ authorization { users = [
 		t.Errorf("Watch as nobody says %v", err)
 	}
 }
+
+// TestNotesByThePermissions proves the configuration that the README gives.
+func TestNotesByThePermissions(t *testing.T) {
+	conf := permissions
+	for _, user := range []string{"agent", "viewer", "sweeper", "admin"} {
+		conf = strings.Replace(conf, "$"+strings.ToUpper(user)+"_PASSWORD", "a", 1)
+	}
+	k := bucket{serveJetStreamWith(t, sourcetest.RealBinary(t, "nats-server"), conf).keeper}
+	as := func(user string) *natsbus.Board {
+		b, _ := openBoard(t, natsbus.Options{URLs: []string{k.address}, Origin: "test", User: user, Password: "a", ReadOnly: user == "viewer"})
+		return b
+	}
+	sweeper := as("sweeper")
+	spent := ackOf("spent#1/stalled", "ops1")
+	spent.At = spent.At.Add(-60 * 24 * time.Hour)
+	if err := sweeper.Put(within(t, 10*time.Second), spent); err != nil {
+		t.Fatal(err)
+	}
+	n := ackOf("a#1/stalled", "ops1")
+	if err := sweeper.Put(within(t, 10*time.Second), n); err != nil {
+		t.Fatal(err)
+	}
+	if got := k.Count(t); got != 1 {
+		t.Errorf("%d entries stand; what nobody needs was not removed", got)
+	}
+	told := make(chan []watchdog.AlertNote, 9)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { _ = as("viewer").Watch(ctx, func(notes []watchdog.AlertNote) { told <- notes }) }()
+	select {
+	case notes := <-told:
+		if len(notes) != 1 || notes[0] != n {
+			t.Errorf("a viewer sees %+v", notes)
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("a viewer sees nothing")
+	}
+	n.At = n.At.Add(time.Second)
+	if err := as("agent").Put(within(t, 10*time.Second), n); err == nil {
+		t.Error("an agent writes a note")
+	}
+}
