@@ -17,12 +17,13 @@ import (
 
 // How output is listened to.
 const (
-	wishAgain    = wire.OutputHold / 3
-	wishWithin   = 2 * time.Second  // an answer to a wish
-	listenLinger = 15 * time.Second // after the last who read
-	heardMost    = 5000             // lines that are kept of one session
-	heardBytes   = 4 << 20
-	firstWithin  = 3 * time.Second // for the first lines of a session
+	wishAgain     = wire.OutputHold / 3
+	wishWithin    = 2 * time.Second  // an answer to a wish
+	listenLinger  = 15 * time.Second // after the last who read
+	heardMost     = 5000             // lines that are kept of one session
+	heardBytes    = 4 << 20
+	heardSessions = 8               // that are kept
+	firstWithin   = 3 * time.Second // for the first lines of a session
 )
 
 // ErrNobodySends: no supervisor offers the output of a session here.
@@ -48,7 +49,8 @@ type OutputReader struct {
 
 // heard is the output of one session as far as it came.
 type heard struct {
-	id watchdog.ID
+	id       watchdog.ID
+	followed bool // under the lock of the reader
 
 	mu      sync.Mutex
 	lines   []wire.OutputLine // Seq is counted here: 1, 2, 3 ... in the order in which they came
@@ -159,18 +161,30 @@ func (r *OutputReader) listen(id watchdog.ID) (*heard, error) {
 	if h == nil {
 		h = &heard{id: id, awaits: true, last: map[string]int64{}, asked: r.mono(), changed: make(chan struct{})}
 		r.listening[id] = h
+	}
+	if !h.followed { // numbers go on where they were
+		h.followed = true
+		h.touch(r.mono())
 		r.running.Go(func() { r.follow(h) })
 	}
 	return h, nil
 }
 
+// rested ends the listening to a session. What came stays for a while, of a few.
+func (r *OutputReader) rested(h *heard) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h.followed = false
+	for id, other := range r.listening {
+		if len(r.listening) > heardSessions && !other.followed && other != h {
+			delete(r.listening, id)
+		}
+	}
+}
+
 // follow keeps a session's output coming until nobody reads it any more.
 func (r *OutputReader) follow(h *heard) {
-	defer func() {
-		r.mu.Lock()
-		delete(r.listening, h.id)
-		r.mu.Unlock()
-	}()
+	defer r.rested(h)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -238,6 +252,12 @@ func (r *OutputReader) wish(ctx context.Context, c *conn, h *heard, newest bool)
 		return errors.New("its supervisor does not answer the wish for its output; it is asked again")
 	}
 	return err
+}
+
+func (h *heard) touch(now time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked = now
 }
 
 func (h *heard) idle(now time.Duration) bool {
