@@ -71,6 +71,7 @@ type alerts struct {
 	groups  map[*group]*alert
 	covered map[uint32]*alert // lost members of a group
 	counts  [len(standingNames)]int
+	beside  int // open ones that no verdict tells of
 	timers  alertTimers
 	seq     uint64
 
@@ -231,10 +232,21 @@ func (t *Tracker) openAlert(a *alert) {
 	as.seq++
 	a.seq, a.index = as.seq, len(as.all)
 	as.all = append(as.all, a)
-	as.counts[AlertOpen]++
+	as.tally(a, +1)
 	t.changes++
 	if t.stand(a, ""); a.standing == AlertOpen {
 		t.tell(a, "")
+	}
+}
+
+// tally counts an alert as it stands.
+func (as *alerts) tally(a *alert, by int) {
+	as.counts[a.standing] += by
+	switch a.cause {
+	case CauseCredits, CauseAction, CauseReapRate:
+		if a.standing == AlertOpen {
+			as.beside += by
+		}
 	}
 }
 
@@ -258,7 +270,7 @@ func (t *Tracker) dropAlert(a *alert) {
 	as.all[len(as.all)-1] = nil
 	as.all = as.all[:len(as.all)-1]
 	a.index = -1
-	as.counts[a.standing]--
+	as.tally(a, -1)
 	t.changes++
 	switch a.cause {
 	case CauseGroup:

@@ -94,7 +94,9 @@ func (t *Tracker) holds(n *AlertNote) bool {
 func (t *Tracker) stand(a *alert, again string) {
 	as := &t.alerts
 	was, before := a.standing, a.note
+	as.tally(a, -1)
 	a.standing, a.note, a.own = t.answerOf(a)
+	as.tally(a, +1)
 	if a.standing != AlertOpen && (before == nil || *before != *a.note) {
 		t.tellAnswer(a)
 	}
@@ -108,8 +110,6 @@ func (t *Tracker) stand(a *alert, again string) {
 		}
 		return
 	}
-	as.counts[was]--
-	as.counts[a.standing]++
 	t.changes++
 	t.leaveIfAcked(a)
 	if a.cause == CauseGroup {

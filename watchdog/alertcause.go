@@ -136,5 +136,6 @@ type AlertsView struct {
 	Acked       int
 	Quiet       int         // snoozed and muted
 	List        []Alert     // the first of them, as many as were asked for
+	Beside      int         // of Open, those that no verdict tells of: credits, actions, the rate of reaping
 	Mutes       []AlertNote // of patterns that hold now, the soonest to end first; at most 100
 }

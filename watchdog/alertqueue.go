@@ -39,7 +39,7 @@ func (a *alert) place() int {
 func (t *Tracker) alertsShown(most int) AlertsView {
 	as := &t.alerts
 	v := AlertsView{Total: len(as.all), Open: as.counts[AlertOpen], Acked: as.counts[AlertAcked],
-		Quiet: as.counts[AlertSnoozed] + as.counts[AlertMuted]}
+		Quiet: as.counts[AlertSnoozed] + as.counts[AlertMuted], Beside: as.beside}
 	if most <= 0 {
 		return v
 	}
@@ -73,6 +73,30 @@ func firstAlerts(all []*alert, most int) []*alert {
 		first = first[:min(len(first), most)]
 	}
 	return first
+}
+
+// alertFor is the first of the alerts about a record; nil: there is none.
+func (t *Tracker) alertFor(n uint32, r *record) *Alert {
+	first := t.alertOf(n, r)
+	if first == nil && len(t.alerts.all) > 0 {
+		var about []*alert
+		for _, a := range [...]*alert{t.alerts.loops[n], t.alerts.credits[n]} {
+			if a != nil {
+				about = append(about, a)
+			}
+		}
+		if a := t.alerts.named[sessionKey(ID(t.store.idOf(r)), r.generation, CauseAction)]; a != nil {
+			about = append(about, a)
+		}
+		if len(about) > 0 {
+			first = slices.MinFunc(about, compareAlerts)
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	shown := t.alertShown(first, true)
+	return &shown
 }
 
 // records are all that an alert of a group is about.

@@ -112,6 +112,7 @@ func (t *Tracker) detail(n uint32) Detail {
 	t.burnShown(r, &d, now, th.Interval)
 	d.Beats, d.Work = r.ring.unroll(stepOf(now - t.epoch.Mono))
 	d.Can = t.can(r)
+	d.Alert = t.alertFor(n, r)
 	return d
 }
 

@@ -14,6 +14,7 @@ type Picked struct {
 	Processes  int  // in the tree of a supervised child; 0 unknown
 	DumpPauses bool // taking a dump may stop it for a moment
 	Can        Can
+	Alert      *Alert // that tells of it, as Detail.Alert
 }
 
 // SameExecution reports whether p is of the execution that q is of. A number, or
@@ -37,7 +38,8 @@ func (t *Tracker) picked(ids []ID, shown func(n uint32) bool) []Picked {
 			continue
 		}
 		r := t.store.at(n)
-		p := Picked{ID: id, Generation: r.generation, FirstSeen: t.mono(r.firstSeen), Shown: shown(n), Can: t.can(r)}
+		p := Picked{ID: id, Generation: r.generation, FirstSeen: t.mono(r.firstSeen), Shown: shown(n), Can: t.can(r),
+			Alert: t.alertFor(n, r)}
 		p.Verdict, _ = t.shown(r)
 		if sd := t.store.sideOf(r); sd != nil {
 			p.BootID, p.Processes = sd.boot, sd.supervised.Process.Processes

@@ -267,6 +267,9 @@ type Detail struct {
 	SuperDetail  string
 	Process      *Process      // of a supervised child; nil none. NextRestart is from now
 	TaskSince    time.Duration // age of the last change of the task; -1 none seen
+	// Alert is the first alert about it: of its verdict, of its group, or another
+	// one; nil: none stands.
+	Alert *Alert
 
 	BurnPerMin    float64       // credits per minute, NaN unknown
 	WasBurnPerMin float64       // before the last work; NaN unknown

@@ -26,11 +26,12 @@ type asked struct {
 	Actions       int         `json:"actions"`
 
 	Picked []watchdog.ID `json:"picked"`
+	Alerts int           `json:"alerts"`
 }
 
 func spell(a *watchdog.Ask) asked {
 	return asked{Seq: a.Seq, Query: a.Query, SortBy: a.SortBy, Invert: a.Invert, OnlyAttention: a.OnlyAttention, KeepEnded: a.KeepEnded,
-		Anchor: a.Anchor, Offset: a.Offset, Height: a.Height, Focus: a.Focus, Payload: a.Payload, Events: a.Events, EventsOf: a.EventsOf, Actions: a.Actions, Picked: a.Picked}
+		Anchor: a.Anchor, Offset: a.Offset, Height: a.Height, Focus: a.Focus, Payload: a.Payload, Events: a.Events, EventsOf: a.EventsOf, Actions: a.Actions, Picked: a.Picked, Alerts: a.Alerts}
 }
 
 // compile gives the Ask that the words mean. Its error says which word is wrong.
@@ -45,7 +46,7 @@ func (w *asked) compile() (watchdog.Ask, error) {
 	}
 	return watchdog.Ask{Seq: w.Seq, Match: q.Match(), Sort: key.Key, Query: w.Query, SortBy: w.SortBy, Invert: w.Invert,
 		OnlyAttention: w.OnlyAttention, KeepEnded: w.KeepEnded, Anchor: w.Anchor, Offset: w.Offset, Height: w.Height,
-		Focus: w.Focus, Payload: w.Payload, Events: w.Events, EventsOf: w.EventsOf, Actions: w.Actions, Picked: w.Picked}, nil
+		Focus: w.Focus, Payload: w.Payload, Events: w.Events, EventsOf: w.EventsOf, Actions: w.Actions, Picked: w.Picked, Alerts: w.Alerts}, nil
 }
 
 // number is a float that may be unknown: NaN here, null in JSON.
