@@ -15,6 +15,7 @@ type action struct {
 	group string // heading in help
 	help  string
 	foot  string // word in the footer; empty: not there
+	spare scene  // scenes whose footer has no room for it
 	move  bool   // only looks elsewhere: passes in a burst of keys
 	touch bool   // touches an agent
 	fixed bool   // cannot be rebound
@@ -88,7 +89,7 @@ func viewActions() []action {
 		if v.key == "" {
 			continue
 		}
-		all = append(all, action{name: v.name, keys: v.key, in: inLists | inText, group: "views", help: v.help, off: v.off, do: func(m *Model) tea.Cmd { return m.showView(v.id) }})
+		all = append(all, action{name: v.name, keys: v.key, in: inLists | inText, group: "views", foot: v.foot, spare: inText, help: v.help, off: v.off, do: func(m *Model) tea.Cmd { return m.showView(v.id) }})
 	}
 	turn := func(n int) func(*Model) tea.Cmd { return func(m *Model) tea.Cmd { return m.turnView(n) } }
 	return append(all,
@@ -105,7 +106,7 @@ func viewActions() []action {
 		action{name: "to-session", keys: "enter", in: inCommands, group: "views", foot: "session", help: "the session of the action under the cursor", off: here(inCommands, needsCommand), do: (*Model).goToCommand},
 		action{name: "open-dump", keys: "enter", in: inDumps, group: "views", foot: "open", help: "the dump under the cursor", off: here(inDumps, needsDump), do: (*Model).openDump},
 		action{name: "fold", keys: "enter", in: inDump, group: "views", foot: "fold", help: "fold and unfold", off: here(inDump, needsSections), do: (*Model).foldDump},
-		action{name: "search", keys: "/", in: inLines, group: "views", foot: "search", help: "look for text", do: (*Model).openSearch},
+		action{name: "search", keys: "/", in: inLines, group: "views", foot: "search", spare: inAlerts, help: "look for text", do: (*Model).openSearch},
 		action{name: "next-match", keys: "n", in: inLines, group: "views", foot: "match", help: "next match", off: here(inLines, needsSearch), do: func(m *Model) tea.Cmd { return m.nextMatch(1) }},
 		action{name: "previous-match", keys: "N", in: inLines, group: "views", help: "previous match", off: here(inLines, needsSearch), do: func(m *Model) tea.Cmd { return m.nextMatch(-1) }},
 		action{name: "follow", keys: "F", in: inEvents | inCommands | inLogs, group: "views", foot: "follow", help: "follow what is added", do: (*Model).toggleFollow},
@@ -127,10 +128,12 @@ func viewActions() []action {
 
 func agentActions() []action {
 	return []action{
-		{name: "ack", keys: "a", in: inLists, group: "alerts", help: "acknowledge", off: later("acknowledging is")},
-		{name: "snooze", keys: "z", in: inLists, group: "alerts", help: "snooze", off: later("snoozing is")},
-		{name: "mute", keys: "M", in: inLists, group: "alerts", help: "mute, with an end and a note", off: later("muting is")},
-		{name: "release", in: inLists, group: "alerts", help: "release the brake: settle a held group", off: needsHeld, do: (*Model).openRelease, with: (*Model).openReleaseWith},
+		{name: "enter-alert", keys: "enter", in: inAlerts, group: "alerts", foot: "open", help: "the members of a group, or the session of the alert under the cursor", off: here(inAlerts, needsAlertLine), do: (*Model).enterAlert},
+		{name: "alert-hosts", keys: "B", in: inAlerts, group: "alerts", foot: "hosts", help: "group the members of a group by their hosts", off: here(inAlerts, needsGroupLine), do: (*Model).groupAlert},
+		{name: "ack", keys: "a", in: inLists | inAlerts, group: "alerts", foot: "ack", help: "acknowledge, with a note if you like; what is new about it opens it again", off: needsAlert("acknowledging"), do: (*Model).openAck},
+		{name: "snooze", keys: "z", in: inLists | inAlerts, group: "alerts", foot: "snooze", spare: inLists, help: "snooze: 10m, 1h, or until a time", off: needsAlert("snoozing"), do: (*Model).openSnooze},
+		{name: "mute", keys: "M", in: inLists | inAlerts, group: "alerts", foot: "mute", spare: inLists, help: "mute a session or a pattern such as etl-*, with an end and a note", off: needsMutable, do: (*Model).openMute, with: (*Model).openMuteWith},
+		{name: "release", in: inLists | inAlerts, group: "alerts", help: "release the brake: settle a held group", off: needsHeld, do: (*Model).openRelease, with: (*Model).openReleaseWith},
 		{name: "mark", keys: "space", in: inSessions, group: "agents", help: "mark, for an action on several", off: needsSession, do: (*Model).toggleMark},
 		{name: "mark-range", keys: "V", in: inSessions, group: "agents", help: "mark a range: from the last mark to the cursor", off: needsMarks, do: (*Model).markRange},
 		{name: "unmark", keys: "U", in: inSessions, group: "agents", help: "clear the marks", off: needsMarks, do: (*Model).clearMarks},
@@ -189,7 +192,7 @@ func screenActions() []action {
 		{name: "close-help", keys: "?", in: inHelp, group: "screen", help: "back from help", do: func(m *Model) tea.Cmd { m.closeView(); return nil }},
 		{name: "leave", keys: "esc", in: inText | inMenu, group: "screen", fixed: true, foot: "back", help: "back to the view below", do: (*Model).undoLayer},
 		{name: "undo", keys: "esc", in: inLists | inFirstRun | inInput, group: "screen", fixed: true, help: "undo one layer: prompt, view, filter; never quits; alt with a key counts as esc", do: (*Model).undoLayer},
-		{name: "quit", keys: "q", in: inViews, group: "screen", foot: "quit", help: "back, then quit", do: (*Model).back},
+		{name: "quit", keys: "q", in: inViews, group: "screen", foot: "quit", spare: inAlerts, help: "back, then quit", do: (*Model).back},
 		{name: "yes", keys: "y", in: inQuestion, group: "input", help: "in a question: do it", fixed: true, do: (*Model).answerYes},
 		{name: "kill", keys: "K", in: inQuestion, group: "agents", touch: true, help: "in the question about a stop: kill instead; wants the word typed", off: here(inQuestion, needsKill), do: (*Model).killInstead},
 		{name: "reason", keys: "r", in: inQuestion, group: "agents", help: "in a question: say why, for the audit", off: here(inQuestion, needsAction), do: (*Model).openReason},

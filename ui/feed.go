@@ -33,6 +33,10 @@ type Feed interface {
 	// it runs off the screen's goroutine. An error says that it was not asked for,
 	// or that this is not known.
 	Do(ctx context.Context, c watchdog.Command) (watchdog.Action, error)
+	// Note writes what an operator says of an alert where colleagues see it. An
+	// author is added if none is named. It may take long: it runs off the screen's
+	// goroutine.
+	Note(ctx context.Context, n watchdog.AlertNote) error
 	// Close ends the feed and everything behind it.
 	Close()
 }

@@ -26,7 +26,8 @@ func (f stuckFeed) Do(context.Context, watchdog.Command) (watchdog.Action, error
 	<-f.forever
 	return watchdog.Action{}, nil
 }
-func (f stuckFeed) Close() { <-f.forever }
+func (f stuckFeed) Note(context.Context, watchdog.AlertNote) error { <-f.forever; return nil }
+func (f stuckFeed) Close()                                         { <-f.forever }
 
 // stuckReplay likewise.
 type stuckReplay struct{ forever chan struct{} }

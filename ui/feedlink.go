@@ -109,6 +109,7 @@ func (m *Model) ask() tea.Cmd {
 	a := m.table.ask(m.asking.seq, m.bodyRows())
 	m.query.fill(&a)
 	m.fillEvents(&a)
+	m.fillAlerts(&a)
 	m.fillPicked(&a)
 	m.fillLogs(&a)
 	m.fillRaw(&a)

@@ -35,7 +35,7 @@ func (m *Model) drawKeys(p *painter) {
 	for _, last := range []bool{true, false} {
 		for i := range m.actions {
 			a := &m.actions[i]
-			if a.foot == "" || a.in&in == 0 || (a.group == "screen") != last || m.keys.firstKey(a.name) == "" || m.offReason(a) != "" {
+			if a.foot == "" || a.in&^a.spare&in == 0 || a.group == "views" && a.name == m.views[m.top()].name || (a.group == "screen") != last || m.keys.firstKey(a.name) == "" || m.offReason(a) != "" {
 				continue
 			}
 			if used+width(a)-2 > m.width {

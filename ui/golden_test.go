@@ -26,6 +26,7 @@ func frames() []struct {
 	keys   string
 } {
 	prod := About{Name: "prod", ReadOnly: true, Sweeper: "serve@eu1-01"}
+	ops := About{Name: "prod", Sweeper: "serve@eu1-01"}
 	return []struct {
 		name   string
 		window watchdog.Window
@@ -55,6 +56,7 @@ func frames() []struct {
 		{"ledger-sources", ledgerAway(), About{Name: "prod", Sweeper: "serve@eu1-01"}, ": s o u r c e s enter"},
 		{"latest", eventfulWindow(), prod, ""},
 		{"events", eventfulWindow(), prod, "3"},
+		{"alerts-none", quietWindow(), ops, "2"},
 		{"session-events", eventfulWindow(), prod, "e"},
 		{"late-events", eventfulWindow(), About{Name: "prod", Sweeper: "serve@eu1-01", Late: quarantine()}, "3 L"},
 		{"raw", payloadWindow(), prod, "p"},

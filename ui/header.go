@@ -145,6 +145,8 @@ func (m *Model) fleetLine() []segment {
 	case len(m.troubled()) > 0:
 		failed, _ := m.troubleSegment()
 		return append([]segment{failed, {Style{}, count(f.Live) + " live", 2, 8}}, m.noticeSegments(f)...)
+	case w.Alerts.Beside > 0:
+		return append([]segment{m.besideSegment(0), {Style{}, count(f.Live) + " live", 2, 8}}, m.noticeSegments(f)...)
 	case w.Total == 0:
 		return []segment{{s.Title, "CONNECTED", 0, 9}, {Style{}, "no session seen yet", 2, 8}}
 	case see.seeing < see.links:
@@ -158,7 +160,15 @@ func (m *Model) fleetLine() []segment {
 		return append([]segment{{s.Wait, "NO ALARM YET", 0, 7},
 			{Style{}, "learning: work known for " + count(f.Assessed) + " of " + count(f.Live), 2, 8}}, m.noticeSegments(f)...)
 	}
+	if f.Answered > 0 { // somebody is at it, but well it is not
+		return append([]segment{{s.Wait, "ALL ANSWERED", 0, 9}, {Style{}, count(f.Live) + " live", 2, 8}}, m.noticeSegments(f)...)
+	}
 	return m.wellLine(f)
+}
+
+// besideSegment counts the open alerts that no verdict tells of.
+func (m *Model) besideSegment(gap int) segment {
+	return segment{m.styles.Act, counted(m.window.Alerts.Beside, "alert"), gap, 86}
 }
 
 func (m *Model) wellLine(f *watchdog.Fleet) []segment {
@@ -169,9 +179,13 @@ func (m *Model) wellLine(f *watchdog.Fleet) []segment {
 	return append([]segment{{m.styles.Title, "ALL WELL", 0, 9}, {Style{}, count(f.Live) + " live", 2, 8}, {m.styles.Dim, trouble, 2, 6}}, m.noticeSegments(f)...)
 }
 
-// noticeSegments are the ranks that are listed but not counted.
+// noticeSegments are the ranks that are listed but not counted, and what somebody
+// has answered.
 func (m *Model) noticeSegments(f *watchdog.Fleet) []segment {
 	var out []segment
+	if f.Answered > 0 {
+		out = append(out, segment{m.styles.Wait, count(f.Answered) + " answered", 2, 7})
+	}
 	for _, v := range []watchdog.Verdict{watchdog.Quiet, watchdog.Unknown} {
 		if n := f.ByVerdict[v]; n > 0 {
 			out = append(out, segment{m.styles.Suspect, count(n) + " " + v.String(), 2, 7})
@@ -186,6 +200,9 @@ func (m *Model) needLine(f *watchdog.Fleet) []segment {
 	if f.NeedYou == 1 {
 		out[0].text = "1 NEEDS YOU"
 	}
+	if f.Answered > 0 {
+		out = append(out, segment{m.styles.Dim, "+" + count(f.Answered) + " answered", 1, 87})
+	}
 	gap, keep := 2, 90
 	add := func(n int, word string, means meaning) {
 		if n > 0 {
@@ -195,10 +212,13 @@ func (m *Model) needLine(f *watchdog.Fleet) []segment {
 	}
 	for _, v := range []watchdog.Verdict{watchdog.Wedge, watchdog.Stalled, watchdog.CrashLoop, watchdog.Lost, watchdog.Failed, watchdog.Silent, watchdog.Disputed} {
 		_, means := m.glyphs.verdict(v)
-		add(f.ByVerdict[v], v.String(), means)
+		add(f.ByVerdict[v]-f.Past[v], v.String(), means)
 	}
 	if failed, ok := m.troubleSegment(); ok {
 		out = append(out, failed)
+	}
+	if m.window.Alerts.Beside > 0 {
+		out = append(out, m.besideSegment(1))
 	}
 	add(f.Human, "human", meansWait)
 	add(f.Overdue, "overdue", meansWait)

@@ -17,6 +17,7 @@ const (
 	inSources
 	inHelp
 	inEvents
+	inAlerts
 	inCommands
 	inLogs
 	inDumps // the list of them
@@ -32,7 +33,7 @@ const (
 
 	inLists = inSessions | inReplay
 	inPages = inWhy | inSources | inHelp
-	inLines = inEvents | inCommands | inLogs | inDumps | inDump | inTrial | inRaw
+	inLines = inAlerts | inEvents | inCommands | inLogs | inDumps | inDump | inTrial | inRaw
 	inText  = inPages | inLines
 	inViews = inLists | inText | inFirstRun | inMenu
 	// inRecorded is where a recording is looked at; what else is there says that
@@ -43,7 +44,7 @@ const (
 
 var sceneNames = map[scene]string{
 	inSessions: "sessions", inReplay: "replay", inWhy: "why", inSources: "sources", inHelp: "help", inFirstRun: "first run",
-	inEvents: "events", inCommands: "commands", inLogs: "logs", inDumps: "dumps", inDump: "a dump", inTrial: "a trial", inRaw: "raw payload", inQuestion: "a question",
+	inEvents: "events", inAlerts: "alerts", inCommands: "commands", inLogs: "logs", inDumps: "dumps", inDump: "a dump", inTrial: "a trial", inRaw: "raw payload", inQuestion: "a question",
 	inMenu: "menu", inPrompt: "prompt", inPalette: "palette",
 }
 

@@ -47,6 +47,7 @@ type Model struct {
 	text       scroller         // of the text view on top
 	pagers     [viewCount]pager // of the views of lines
 	events     eventsSeen
+	alerts     alertsSeen
 	logs       logsSeen
 	dumps      dumpsSeen
 	dump       dumpSeen

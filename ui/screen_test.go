@@ -25,6 +25,7 @@ type fakeFeed struct {
 	children Children
 	reasons  []string // of releases
 	held     int
+	notes    []watchdog.AlertNote
 	commands []watchdog.Command
 	do       func(watchdog.Command) (watchdog.Action, error)
 	err      error
@@ -59,6 +60,14 @@ func (f *fakeFeed) Do(_ context.Context, c watchdog.Command) (watchdog.Action, e
 		return f.do(c)
 	}
 	return watchdog.Action{Command: c, Fate: watchdog.FateRequested}, nil
+}
+
+// Note keeps what was said of an alert.
+func (f *fakeFeed) Note(_ context.Context, n watchdog.AlertNote) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.notes = append(f.notes, n)
+	return f.err
 }
 
 func (f *fakeFeed) About() About { return f.about }

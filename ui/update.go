@@ -59,6 +59,8 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		return m.exported(&msg)
 	case lateListed:
 		return m.lateCame(&msg)
+	case alertAnswered:
+		return m.answered(&msg)
 	case releaseAnswered:
 		return m.released(&msg)
 	case editorReady:
@@ -143,6 +145,7 @@ func (m *Model) arrived(msg *windowArrived) tea.Cmd {
 	}
 	m.window, m.have = msg.window, true
 	m.takeEvents(&m.window)
+	m.takeAlerts(&m.window)
 	m.takePicked(&m.window)
 	m.takeActions(&m.window)
 	m.takeRaw(&m.window)
@@ -316,7 +319,7 @@ func (m *Model) moveBy(n int) tea.Cmd {
 		m.first.sel = min(max(m.first.sel+n, 0), len(m.choices())-1)
 	case inWhy, inHelp, inSources:
 		m.text.move(n, m.bodyLines())
-	case inEvents, inCommands, inLogs, inDumps, inDump, inTrial, inRaw:
+	case inAlerts, inEvents, inCommands, inLogs, inDumps, inDump, inTrial, inRaw:
 		return m.moveLine(n)
 	default:
 		if m.paneFocused() {

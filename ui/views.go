@@ -33,6 +33,7 @@ type view struct {
 	key  string // opens it from everywhere; empty: only actions open it
 	name string
 	help string
+	foot string // word in the footer; empty: not there
 	in   scene
 	off  func(*Model) string  // why it cannot be opened; nil: it can
 	open func(*Model) tea.Cmd // nil: it is only put on top
@@ -45,7 +46,7 @@ type view struct {
 func allViews() []view {
 	return []view{
 		{id: viewSessions, key: "1", name: "sessions", help: "the table of sessions", in: inSessions, draw: (*Model).drawSessions},
-		{id: viewAlerts, key: "2", name: "alerts", help: "alerts and held groups", off: later("the alerts view is")},
+		{id: viewAlerts, key: "2", name: "alerts", help: "what needs somebody, and what was answered", foot: "alerts", in: inAlerts, off: needsFeed, open: (*Model).openAlerts, draw: (*Model).drawAlerts, lines: (*Model).alertLines},
 		{id: viewEvents, key: "3", name: "events", help: "what happened in the fleet", in: inEvents, off: needsFeed, open: (*Model).openAllEvents, draw: (*Model).drawEvents, lines: (*Model).eventLines},
 		{id: viewCommands, key: "4", name: "commands", help: "actions and their fate", in: inCommands, off: needsFeed, open: (*Model).openCommands, draw: (*Model).drawCommands, lines: (*Model).commandLines},
 		{id: viewLogs, key: "5", name: "logs", help: "output of the session, if somebody supervises it", in: inLogs, off: needsOutput, open: (*Model).openLogs, draw: (*Model).drawLogs, lines: (*Model).logLines},

@@ -47,11 +47,12 @@ func (f *still) Ask(a watchdog.Ask) {
 	f.windows <- f.tracker.Look(a)
 }
 
-func (f *still) Windows() <-chan watchdog.Window              { return f.windows }
-func (f *still) Retry()                                       {}
-func (f *still) Close()                                       {}
-func (f *still) Children() ui.Children                        { return nil }
-func (f *still) Release(context.Context, string) (int, error) { return 0, nil }
+func (f *still) Windows() <-chan watchdog.Window                { return f.windows }
+func (f *still) Retry()                                         {}
+func (f *still) Close()                                         {}
+func (f *still) Children() ui.Children                          { return nil }
+func (f *still) Release(context.Context, string) (int, error)   { return 0, nil }
+func (f *still) Note(context.Context, watchdog.AlertNote) error { return nil }
 func (f *still) Do(context.Context, watchdog.Command) (watchdog.Action, error) {
 	return watchdog.Action{}, nil
 }
