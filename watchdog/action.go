@@ -234,6 +234,8 @@ func (t *Tracker) could(r *record) (c Can) {
 		}
 	case r.verdict.Ended() && !((t.acts.Bus || granted) && starts(sd)):
 		c.Deny("it has ended", running...)
+	case r.verdict.Ended() && r.verdict != Expired && r.verdict != Lost: // its process is gone
+		c.Deny("it has ended", OpStop, OpKill, OpDump)
 	case !t.acts.Bus && !granted:
 		c.Deny("no bus carries commands to it", running...)
 	case sd != nil && sd.takesSaid:

@@ -197,8 +197,9 @@ func seek(ctx context.Context, from actor, id watchdog.ID, wait time.Duration) (
 			return w, err
 		}
 		pinned := w.Focus != nil && w.Focus.BeatAge >= 0 && (w.Focus.Generation != 0 || w.Focus.BootID != "")
+		ended := w.Focus != nil && w.Focus.Terminal != nil
 		_, served := from.(servedActor)
-		if pinned || served || !time.Now().Before(deadline) {
+		if pinned || ended || served || !time.Now().Before(deadline) {
 			return w, nil
 		}
 		select {

@@ -81,7 +81,7 @@ func openSupervising(settings *config.Config, o supervisingOptions) (*supervisin
 	s.Supervisor, err = process.New(process.Options{
 		Sessions: o.sessions, Guard: settings.RestartGuard, MaxWait: settings.Policy.MaxWait,
 		Clock: o.clock, Log: o.log, Engine: o.engine, Publishers: []process.Publisher{s}, Interval: settings.Publish.Interval,
-		Writer: o.writer, Ends: o.ends, ByHand: o.byHand, Store: state,
+		Writer: o.writer, Takes: watchdog.OpSetOf(supervisorOps()...), Ends: o.ends, ByHand: o.byHand, Store: state,
 		Capturer:     process.NewLadder(process.LadderOptions{Store: s.dumps, Log: o.log}),
 		HeartbeatURL: o.heartbeatURL, HeartbeatToken: o.heartbeatToken, OnLine: o.onLine,
 	})
