@@ -63,7 +63,7 @@ func (c *Commands) PublishDump(ctx context.Context, d wire.Dump) error {
 // storeDump puts the text of a dump into the object store, and gives the message
 // that names it; or one with as much of the text as it can hold.
 func (c *Commands) storeDump(ctx context.Context, conn *conn, d wire.Dump, room, header int) ([]byte, error) {
-	err := c.putObject(ctx, conn, d.Command, d.Text)
+	err := c.unlessDenied(ctx, func(ctx context.Context) error { return c.putObject(ctx, conn, d.Command, d.Text) })
 	switch {
 	case err == nil:
 		d.Object, d.Bytes, d.Text = d.Command, int64(len(d.Text)), nil
@@ -88,6 +88,32 @@ func (c *Commands) putObject(ctx context.Context, conn *conn, name string, text 
 	}
 	_, err = store.PutBytes(ctx, name, text)
 	return err
+}
+
+// unlessDenied lets the client library work on the object store, which does not
+// hear what the server refuses, until that is known.
+func (c *Commands) unlessDenied(ctx context.Context, work func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- work(ctx) }()
+	for {
+		denial, err := c.js.refusedAbout("OBJ_"+wire.DumpsBucket, "$O."+wire.DumpsBucket+".", mayNotHear)
+		if err != nil {
+			cancel()
+			<-done
+			return err
+		}
+		select {
+		case err := <-done:
+			return err
+		case <-denial:
+		case <-c.js.door.quit:
+			cancel()
+			<-done
+			return errClosed
+		}
+	}
 }
 
 // makeRoom removes the oldest objects until so many more bytes have a place.
@@ -116,7 +142,7 @@ func makeRoom(ctx context.Context, store jetstream.ObjectStore, more int64) erro
 	return nil
 }
 
-// dumpStore opens the object store of dumps, and makes it if make is set and
+// dumpStore opens the object store of dumps, and makes it if create is set and
 // there is none.
 func (c *Commands) dumpStore(ctx context.Context, conn *conn, create bool) (jetstream.ObjectStore, error) {
 	js, err := jetstream.New(conn.nc)
@@ -222,7 +248,7 @@ func (a *dumpWait) look(ctx context.Context, conn *conn, data []byte) (d wire.Du
 		if d.Object == "" {
 			return d, true
 		}
-		if err = c.fetchDump(ctx, conn, &d); err == nil {
+		if err = c.unlessDenied(ctx, func(ctx context.Context) error { return c.fetchDump(ctx, conn, &d) }); err == nil {
 			return d, true
 		}
 		a.failed = err

@@ -161,6 +161,20 @@ func (j *jetStream) refused(what ...string) (<-chan struct{}, error) {
 	return j.denial, nil
 }
 
+// refusedAbout is refused for all that holds one of these words.
+func (j *jetStream) refusedAbout(words ...string) (<-chan struct{}, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for said, at := range j.denied {
+		for _, w := range words {
+			if strings.Contains(said, w) && j.mono()-at < subscribeAgain {
+				return j.denial, &deniedError{said}
+			}
+		}
+	}
+	return j.denial, nil
+}
+
 // request sends a message and waits for the answer, until ctx ends or for
 // askWithin. It runs the client library on a goroutine of its own, for that
 // holds its lock while a socket is full.

@@ -127,7 +127,7 @@ func (c *Commands) readDump(ctx context.Context, id watchdog.ID, command string)
 	switch {
 	case err != nil:
 	case d.Command != command:
-		err = errors.New("it is of another command")
+		err = fmt.Errorf("it is of command %q", d.Command)
 	case d.Object != "":
 		err = errors.New("it names an object, which Redis has none of")
 	default:
