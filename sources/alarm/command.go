@@ -80,7 +80,7 @@ func (c *command) send(ctx context.Context, m wire.Alarm) error {
 		return fmt.Errorf("the command %s cannot be run: %w; look at alerts.command", filepath.Base(c.argv[0]), plain(err))
 	}
 	endGroup(cmd)
-	err = cmd.Wait()
+	_ = cmd.Wait() // the state says it all
 	output := strings.TrimSpace(termtext.CleanLong(string(out.bytes())))
 	c.log.Info("the alert command ran", "exit", cmd.ProcessState.ExitCode(), "took", time.Since(began).Round(time.Millisecond), "output", output)
 	switch name := filepath.Base(c.argv[0]); {

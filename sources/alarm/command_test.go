@@ -18,7 +18,7 @@ import (
 
 // runCommand runs a line of shell as the command, and gives its error and what is
 // logged.
-func runCommand(t *testing.T, timeout time.Duration, environ []string, script string) (err error, log string) {
+func runCommand(t *testing.T, timeout time.Duration, environ []string, script string) (log string, err error) {
 	t.Helper()
 	var text bytes.Buffer
 	if environ == nil {
@@ -30,14 +30,14 @@ func runCommand(t *testing.T, timeout time.Duration, environ []string, script st
 	if took := time.Since(began); took > timeout+5*time.Second {
 		t.Errorf("it takes %v", took)
 	}
-	return err, text.String()
+	return text.String(), err
 }
 
 func TestCommandIsTold(t *testing.T) {
 	dir := t.TempDir()
 	environ := append(os.Environ(), "NATS_URL=nats://u:hunter2@a", "REDIS_URL=redis://:hunter2@a", "SESSIONWATCH_TOKEN=hunter2",
 		"SESSIONWATCH_CONFIG=/x", "NOTIFY_SOCKET=/x", "OTHER=kept")
-	err, log := runCommand(t, 10*time.Second, environ, "cat > "+dir+"/in; env > "+dir+"/env; pwd > "+dir+"/pwd; echo paged ops1")
+	log, err := runCommand(t, 10*time.Second, environ, "cat > "+dir+"/in; env > "+dir+"/env; pwd > "+dir+"/pwd; echo paged ops1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func gone(t *testing.T, file string) {
 
 func TestCommandThatHangs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
-	err, _ := runCommand(t, 500*time.Millisecond, nil, "trap '' TERM; sleep 60 & echo $! > "+file+"; echo waiting; wait; sleep 60")
+	_, err := runCommand(t, 500*time.Millisecond, nil, "trap '' TERM; sleep 60 & echo $! > "+file+"; echo waiting; wait; sleep 60")
 	if err == nil || !strings.Contains(err.Error(), "did not end within 500ms and was killed: waiting") {
 		t.Errorf("it says %v", err)
 	}
@@ -110,7 +110,7 @@ func TestCommandThatForks(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "pid")
 	began := time.Now()
-	err, _ := runCommand(t, 20*time.Second, nil, "sleep 60 & echo $! > "+file)
+	_, err := runCommand(t, 20*time.Second, nil, "sleep 60 & echo $! > "+file)
 	if err != nil || time.Since(began) > 10*time.Second {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}
@@ -121,7 +121,7 @@ func TestCommandThatForks(t *testing.T) {
 // pipes.
 func TestCommandWhoseChildLeaves(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
-	err, _ := runCommand(t, 20*time.Second, nil, "command -v setsid > /dev/null || exit 0; setsid sh -c 'echo $$ > "+file+"; sleep 60' & while [ ! -s "+file+" ]; do sleep 0.05; done")
+	_, err := runCommand(t, 20*time.Second, nil, "command -v setsid > /dev/null || exit 0; setsid sh -c 'echo $$ > "+file+"; sleep 60' & while [ ! -s "+file+" ]; do sleep 0.05; done")
 	if err != nil {
 		t.Errorf("it says %v", err)
 	}
@@ -132,7 +132,7 @@ func TestCommandWhoseChildLeaves(t *testing.T) {
 }
 
 func TestCommandThatFails(t *testing.T) {
-	err, log := runCommand(t, 10*time.Second, nil, "printf 'no\\033[2J such pager' >&2; exit 3")
+	log, err := runCommand(t, 10*time.Second, nil, "printf 'no\\033[2J such pager' >&2; exit 3")
 	if err == nil || err.Error() != "the command sh ended with exit status 3: no such pager" {
 		t.Errorf("it says %v", err)
 	}
@@ -146,7 +146,7 @@ func TestCommandThatFails(t *testing.T) {
 }
 
 func TestCommandThatSaysMuch(t *testing.T) {
-	err, log := runCommand(t, 20*time.Second, nil, "head -c 20000000 /dev/zero | tr '\\0' x; echo the end")
+	log, err := runCommand(t, 20*time.Second, nil, "head -c 20000000 /dev/zero | tr '\\0' x; echo the end")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestCommandThatSaysMuch(t *testing.T) {
 
 // TestCommandThatReadsNothing ends although its input is not taken.
 func TestCommandThatReadsNothing(t *testing.T) {
-	if err, _ := runCommand(t, 10*time.Second, nil, "exit 0"); err != nil {
+	if _, err := runCommand(t, 10*time.Second, nil, "exit 0"); err != nil {
 		t.Errorf("it says %v", err)
 	}
 }
