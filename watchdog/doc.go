@@ -104,6 +104,16 @@
 // and no more; if they stay unheard for one fresh deadline they are lost like any
 // other, so that a sweeper that starts settles what died while there was none.
 //
+// # Alerts
+//
+// What needs a person is queued: one alert for each execution and cause, one for a
+// group that went silent together, one for a crash loop until it has been stable
+// for a while. An alert opens with its cause and leaves with it, and is told once
+// for each opening ([Raise]); people answer it with an [AlertNote], which all
+// observers see, and what is new about it opens it again. A bad end has no end of
+// its own: it stays until somebody acknowledges it, or a newer execution runs.
+// Notes change no verdict, and settle nothing.
+//
 // # Structure
 //
 // [Tracker] is a value: no goroutine, no clock, no IO. It owns a store of

@@ -23,6 +23,7 @@ type checkResult struct {
 	code     int
 	headline string
 	failed   []watchdog.Row // worst first
+	acked    []watchdog.Row // bad ends that somebody has acknowledged: news no more
 	unknown  int
 	sight    time.Duration // for how long every source that answered was seen
 	bad      []string      // why the code is exitBadNews
@@ -37,7 +38,11 @@ type checkResult struct {
 func judgeCheck(w watchdog.Window, rules checkRules) checkResult {
 	r := checkResult{unknown: w.Fleet.ByVerdict[watchdog.Unknown], sight: sightOf(w.Links)}
 	for _, row := range w.Rows {
-		if slices.Contains(rules.failOn, row.Verdict) && !row.Held {
+		switch {
+		case !slices.Contains(rules.failOn, row.Verdict) || row.Held:
+		case row.Verdict.Ended() && row.Standing == watchdog.AlertAcked:
+			r.acked = append(r.acked, row)
+		default:
 			r.failed = append(r.failed, row)
 		}
 	}

@@ -46,6 +46,12 @@ func TestJudgeCheck(t *testing.T) {
 		}
 		return w
 	}
+	acked := func(w watchdog.Window) watchdog.Window {
+		for i := range w.Rows {
+			w.Rows[i].Standing = watchdog.AlertAcked
+		}
+		return w
+	}
 	for _, c := range []struct {
 		name  string
 		w     watchdog.Window
@@ -54,6 +60,8 @@ func TestJudgeCheck(t *testing.T) {
 		says  string
 	}{
 		{"all well", fleetOf(watchdog.Running, watchdog.Waiting, watchdog.Completed), checkRules{}, 0, ""},
+		{"an acknowledged end", acked(fleetOf(watchdog.Running, watchdog.Lost, watchdog.Failed)), checkRules{}, 0, ""},
+		{"an acknowledged stall is one still", acked(fleetOf(watchdog.Running, watchdog.Stalled)), checkRules{}, 1, "1 session: 1 stalled"},
 		{"nothing seen", fleetOf(), checkRules{}, 2, "no session was seen"},
 		{"a stall", fleetOf(watchdog.Running, watchdog.Stalled), checkRules{}, 1, "1 session: 1 stalled"},
 		{"every bad verdict", fleetOf(watchdog.Stalled, watchdog.Wedge, watchdog.Lost, watchdog.CrashLoop, watchdog.Failed), checkRules{}, 1, "5 sessions: 1 stalled, 1 wedged, 1 lost, 1 crash-loop, 1 error"},

@@ -37,7 +37,8 @@ func (a *app) checkCommand() *cobra.Command {
      named is not seen, or one no longer answers at the end
 
 Judged is what stands at the end of the watch; bad news outweighs what could not
-be seen. A short watch cannot show everything: whether a producer of the five
+be seen. A lost or failed session that somebody has acknowledged is no news, if a
+serve is asked: only there the notes are known. A short watch cannot show everything: whether a producer of the five
 plain fields works is known only after a whole stall timeout, and one that does
 not answer a ping shows only when it beats. The answer says so each time. Give
 --watch 6m to see a stall of the default timeout from scratch.`,
@@ -105,6 +106,9 @@ func (r checkResult) print(out io.Writer, w watchdog.Window, rules checkRules) e
 	}
 	if p.err == nil && len(r.failed) > 0 {
 		p.err = failedTable(r.failed).print(out, "    ")
+	}
+	if len(r.acked) > 0 {
+		p.printf("  acknowledged, so no news: %s\n", tally(r.acked))
 	}
 	for _, text := range r.untold {
 		p.printf("  cannot tell: %s\n", clean(text))

@@ -42,6 +42,9 @@ func summary(w watchdog.Window) string {
 	if f.NeedYou > 0 {
 		text += fmt.Sprintf(", %d need you", f.NeedYou)
 	}
+	if f.Answered > 0 {
+		text += fmt.Sprintf(", %d answered", f.Answered)
+	}
 	for v := range watchdog.VerdictCount {
 		if n := f.ByVerdict[v]; n > 0 {
 			text += fmt.Sprintf(", %d %s", n, v)
