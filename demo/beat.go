@@ -38,6 +38,7 @@ type guardedBeat struct {
 	Host         string   `json:"host"`
 	PID          int      `json:"pid"`
 	Message      *string  `json:"message"`
+	Commands     []string `json:"commands"`
 }
 
 // beat is the message in which an agent says a moment. Its times are real:
@@ -61,7 +62,7 @@ func (a *Agent) beat(m *Moment, seq int64, speed float64) ([]byte, error) {
 	}
 	full := guardedBeat{plainBeat: plain, BootID: a.boot(m.Run), Seq: seq,
 		Idle: real(m.Idle), Interval: real(a.Interval), LoopLag: real(m.Lag) * 1000,
-		AgentID: a.Worker, Host: a.Host, PID: a.PID + m.Run - 1}
+		AgentID: a.Worker, Host: a.Host, PID: a.pid(m.Run), Commands: a.takes()}
 	if m.StallMax > 0 {
 		limit := real(m.StallMax)
 		full.StallTimeout = &limit
@@ -74,6 +75,19 @@ func (a *Agent) beat(m *Moment, seq int64, speed float64) ([]byte, error) {
 		full.Message = &m.Message
 	}
 	return json.Marshal(full)
+}
+
+// pid is the process of an execution.
+func (a *Agent) pid(run int) int { return a.PID + run - 1 }
+
+// takes are the words of the commands that an agent carries out; it says so too
+// if there are none.
+func (a *Agent) takes() []string {
+	words := make([]string, len(a.Takes))
+	for i, op := range a.Takes {
+		words[i] = string(op)
+	}
+	return words
 }
 
 // boot is the boot id of an execution.

@@ -38,7 +38,7 @@ func cast(speed float64) []star {
 	return []star{
 		{"indexer", "eu1-02", "embed", Guarded, Both, calmInterval, false, hang(1, 50)},
 		{"gateway-eu1", "eu1-01", "gateway", Guarded, Both, briskInterval, false, wedge(3, 40)},
-		{"team.a.job-1", "us1-01", "batch", Guarded, NATS, briskInterval, false, gone(3*time.Second, 48*time.Second)},
+		{"team.a.job-1", "us1-01", "batch", Guarded, NATS, briskInterval, false, lost(3*time.Second, 42*time.Second, 42*time.Second)},
 		{"crawler-0031", "eu1-03", "crawl", Guarded, Both, briskInterval / 2, false, evicted(2.4, 45)},
 		{"approver-billing", "eu1-02", "triage", Guarded, Both, calmInterval, false, approval(56, 52, 8*time.Hour, "approve refund #1182")},
 		{"research-88", "us1-02", "research", Guarded, Redis, remote, true, steady()},
@@ -56,7 +56,7 @@ func cast(speed float64) []star {
 		{"support-triage", "eu2-05", "triage", Guarded, Both, calmInterval, false, overspends(45, 30)},
 		{"planner-7", "us1-01", "research", Plain, Both, calmInterval, false, freeWords()},
 		{"indexer-blue", "eu1-02", "embed", Numbered, Both, calmInterval, true, steady()},
-		{"vector-sync", "eu2-06", "embed", Guarded, NATS, briskInterval, false, gone(10*time.Second, 40*time.Second)},
+		{"vector-sync", "eu2-06", "embed", Guarded, NATS, briskInterval, false, lost(10*time.Second, 28*time.Second, 36*time.Second)},
 		{"research-90", "us1-02", "research", Guarded, Redis, remote, true, steady()},
 	}
 }
@@ -72,12 +72,17 @@ func (a *Agent) act(t, from, to time.Duration) (since time.Duration, on bool) {
 	if t%Loop < from {
 		loop--
 	}
-	begin := time.Duration(loop)*Loop + from + a.dice.name("late").with(uint64(loop+1)).span(0, 700*time.Millisecond)
+	begin := a.begins(loop, from)
 	if to <= from {
 		to += Loop
 	}
 	since = t - begin
 	return since, since >= 0 && since < to-from
+}
+
+// begins is when the trouble of a loop begins.
+func (a *Agent) begins(loop int64, from time.Duration) time.Duration {
+	return time.Duration(loop)*Loop + from + a.dice.name("late").with(uint64(loop+1)).span(0, 700*time.Millisecond)
 }
 
 // working is the agent without its trouble.
@@ -150,7 +155,31 @@ func wedge(from, to float64) func(*Agent, *Moment, time.Duration) {
 	}
 }
 
-// gone is not heard for a while: its machine, or the way to it.
+// lost is away for so long that its execution is settled. From late on it is heard
+// again and does not know that; from next on another execution of it runs.
+func lost(from, late, next time.Duration) func(*Agent, *Moment, time.Duration) {
+	return func(a *Agent, m *Moment, t time.Duration) {
+		a.working(m, t)
+		loop := int64(t / Loop)
+		if t%Loop < from {
+			loop--
+		}
+		begin, length := a.begins(loop, from), next-from
+		up := t - a.begins(loop-1, from) - length
+		m.Run = int(loop) + 1
+		switch {
+		case t >= begin+length:
+			m.Run, up = m.Run+1, t-begin-length
+		case t >= begin && t < begin+late-from:
+			m.Buses = 0
+		}
+		if m.Run > 1 {
+			m.Uptime, m.Idle, m.Credits = up, min(m.Idle, up), a.work.credits(up)
+		}
+	}
+}
+
+// gone is not heard for a while: the way to it. Its executions go on.
 func gone(from, to time.Duration) func(*Agent, *Moment, time.Duration) {
 	return func(a *Agent, m *Moment, t time.Duration) {
 		a.working(m, t)

@@ -5,13 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/embedded"
+	"github.com/sessionwatch/sessionwatch/internal/orders"
+	"github.com/sessionwatch/sessionwatch/sources/natsbus"
+	"github.com/sessionwatch/sessionwatch/sources/redisstore"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -31,6 +37,10 @@ const (
 	outTo    = 25 * time.Second
 	outRound = time.Minute
 )
+
+// lostAfter is that of the policy: a star that beats every 2 s is lost on the screen
+// within the first 20 s. It is longer than silence takes to count.
+const lostAfter = 9 * time.Second
 
 // redisOut reports whether the gate is shut.
 func redisOut(elapsed time.Duration) bool {
@@ -55,7 +65,11 @@ type Demo struct {
 	gate   *Gate
 	nats   *nats.Conn
 	redis  *redis.Client
+	boxN   *natsbus.Commands
+	boxR   *redisstore.Commands
 	troupe *troupe
+	dir    string
+	boxes  sync.WaitGroup
 	cancel context.CancelFunc
 	done   chan struct{}
 	once   sync.Once
@@ -82,7 +96,8 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // Start starts both servers on random loopback ports and lets the fleet play
-// until Close or until ctx ends. It writes no files.
+// until Close or until ctx ends. It writes files in a temporary folder alone, which
+// Close removes.
 func Start(ctx context.Context, o Options) (*Demo, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -94,7 +109,7 @@ func Start(ctx context.Context, o Options) (*Demo, error) {
 		d.shut()
 		return nil, fmt.Errorf("cannot start the demo: %w", err)
 	}
-	d.troupe = newTroupe(d.script, d.speed, d.redisTTL(), d.nats, d.redis, d.gate)
+	d.troupe = newTroupe(d, o.Logger)
 	ctx, d.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(d.done)
@@ -107,7 +122,11 @@ func Start(ctx context.Context, o Options) (*Demo, error) {
 
 // open starts the servers and connects the agents.
 func (d *Demo) open(o Options) (err error) {
-	if d.bus, err = embedded.StartNATS(embedded.NATSOptions{Logger: o.Logger}); err != nil {
+	if d.dir, err = os.MkdirTemp("", "sessionwatch-demo-"); err != nil {
+		return fmt.Errorf("it needs a temporary folder: %w; set TMPDIR to one that you may write", err)
+	}
+	store := filepath.Join(d.dir, "jetstream")
+	if d.bus, err = embedded.StartNATS(embedded.NATSOptions{JetStream: true, Volatile: true, StoreDir: store, Logger: o.Logger}); err != nil {
 		return err
 	}
 	if d.store, err = embedded.StartRedis(embedded.RedisOptions{}); err != nil {
@@ -127,8 +146,34 @@ func (d *Demo) open(o Options) (err error) {
 		return fmt.Errorf("the agents cannot reach their NATS server: %w", err)
 	}
 	d.redis = redis.NewClient(&redis.Options{Addr: d.store.Addr(), Protocol: 2, PoolSize: 2, DisableIdentity: true})
+	return d.openBoxes(o.Logger)
+}
+
+// openBoxes opens what the agents take their commands from. They obey everybody on
+// this machine: nobody else reaches their servers.
+func (d *Demo) openBoxes(log *slog.Logger) (err error) {
+	rules := orders.Rules{TrustLoopback: true, Name: "demo agents"}
+	d.boxN, err = natsbus.OpenCommands(natsbus.Options{URLs: []string{d.bus.ClientURL()}}, natsbus.CommandOptions{Rules: rules}, clock.System(), log)
+	if err != nil {
+		return err
+	}
+	d.boxR, err = redisstore.OpenCommands(redisstore.Options{URL: d.store.URL()}, redisstore.CommandOptions{Rules: rules}, clock.System(), log)
+	if err != nil {
+		return err
+	}
+	for _, run := range []func(context.Context) error{d.boxN.Run, d.boxR.Run} {
+		d.boxes.Go(func() {
+			if err := run(context.Background()); err != nil {
+				log.Error("the agents of the demo take no commands any more", "error", err)
+			}
+		})
+	}
 	return nil
 }
+
+// Dir is the demo's temporary folder, where whoever watches it may keep files: they
+// are removed by Close.
+func (d *Demo) Dir() string { return d.dir }
 
 // NATSURL is where the fleet publishes.
 func (d *Demo) NATSURL() string { return d.bus.ClientURL() }
@@ -158,6 +203,7 @@ func (d *Demo) Policy() watchdog.Policy {
 		RedisTTL:          d.redisTTL(),
 		StallTimeout:      real(stallAfter(crowd)),
 		LoopLagLimit:      real(5 * time.Second),
+		LostAfter:         real(lostAfter),
 		SweepInterval:     real(10 * time.Second),
 		BrakeHold:         real(time.Minute),
 	}
@@ -206,6 +252,13 @@ func (d *Demo) Close() error {
 
 // shut closes what was opened, the clients before their servers.
 func (d *Demo) shut() {
+	if d.boxN != nil {
+		d.boxN.Close()
+	}
+	if d.boxR != nil {
+		d.boxR.Close()
+	}
+	d.boxes.Wait()
 	if d.nats != nil {
 		d.nats.Close()
 	}
@@ -222,5 +275,10 @@ func (d *Demo) shut() {
 	}
 	if d.bus != nil {
 		d.bus.Close()
+	}
+	if d.dir != "" {
+		if err := os.RemoveAll(d.dir); err != nil && d.err == nil {
+			d.err = fmt.Errorf("the temporary folder of the demo is left: %w", err)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 // job is a kind of work that agents do: how they are called, what stands in
 // current_task, how long a step takes and what it costs.
 type job struct {
+	name    string
 	id      string // format of the id, with the number of the agent
 	pace    [2]time.Duration
 	length  [2]time.Duration // of one execution; a service goes on for ever
@@ -20,7 +21,7 @@ type job struct {
 
 // jobs are the trades of the fleet. A star of the cast names one as well.
 func jobs() map[string]*job {
-	return map[string]*job{
+	all := map[string]*job{
 		"batch": {
 			id:   "batch-job-%04d",
 			pace: seconds(1.5, 4), length: minutes(4, 15), burn: [2]float64{0.05, 0.2},
@@ -72,6 +73,10 @@ func jobs() map[string]*job {
 			tasks: []string{"routing request {count}", "rebuilding index {count}"},
 		},
 	}
+	for name, j := range all {
+		j.name = name
+	}
+	return all
 }
 
 func seconds(from, to float64) [2]time.Duration {

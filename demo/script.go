@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
 // Loop is the script time after which the story repeats.
@@ -39,6 +41,7 @@ type Agent struct {
 	Buses    Bus
 	Interval time.Duration // script time between two beats
 	Phase    time.Duration // of its beats inside the interval
+	Takes    []watchdog.Op // the commands that it carries out
 
 	star *star // nil: one of the crowd; without an id: one of the flock
 	work work
@@ -92,6 +95,7 @@ const (
 	beatsASecond  = 4000 // of the crowd at most, in real time, whatever its size
 	keysAtMost    = 5000 // of the crowd in Redis
 	smallestFlock = 30   // agents from which on a mass silence is played
+	takersAtMost  = 100  // who take commands: each costs the server a consumer
 )
 
 // NewScript writes the story for n agents (at least 1). Speed is how many
@@ -121,7 +125,25 @@ func NewScript(seed uint64, n int, speed float64) *Script {
 			s.agents = append(s.agents, a)
 		}
 	}
+	s.letTake()
 	return s
+}
+
+// letTake says who takes commands: those who have a guard, the first ones first.
+// The one that is going to block its loop has no thread that could end it.
+func (s *Script) letTake() {
+	takers := 0
+	for i := range s.agents {
+		a := &s.agents[i]
+		if a.Voice != Guarded || takers >= takersAtMost {
+			continue
+		}
+		takers++
+		a.Takes = []watchdog.Op{watchdog.OpStop, watchdog.OpKill, watchdog.OpRestart, watchdog.OpDump}
+		if a.work.job.name == "gateway" {
+			a.Takes = []watchdog.Op{watchdog.OpStop, watchdog.OpDump}
+		}
+	}
 }
 
 // Agents lists everybody who plays.
@@ -139,6 +161,16 @@ func (s *Script) At(i int, t time.Duration) Moment {
 		return m
 	}
 	a.crowdAt(&m, t)
+	return m
+}
+
+// Calm is what agent i would say at script time t if it were never in trouble and
+// never came to an end.
+func (s *Script) Calm(i int, t time.Duration) Moment {
+	a := &s.agents[i]
+	m := Moment{Buses: a.Buses}
+	a.working(&m, t)
+	m.State = "running"
 	return m
 }
 

@@ -87,7 +87,7 @@ func TestEveryBeatIsReadAsItWasMeant(t *testing.T) {
 				if err := json.Unmarshal(payload, &fields); err != nil {
 					t.Fatal(err)
 				}
-				if want := map[Voice]int{Plain: 5, Numbered: 6, Guarded: 18}[a.Voice]; len(fields) != want {
+				if want := map[Voice]int{Plain: 5, Numbered: 6, Guarded: 19}[a.Voice]; len(fields) != want {
 					t.Fatalf("%s has %d fields, want %d: %s", a.ID, len(fields), want, payload)
 				}
 				if a.Voice == Guarded && m.Wait != "" && (b.WaitingFor.String() != m.Wait || b.WaitingMax <= 0) {
@@ -111,7 +111,7 @@ func TestExecutionsGoForward(t *testing.T) {
 				t.Fatalf("%s at %v: run %d after %d", a.ID, at, m.Run, before.Run)
 			case m.Run == before.Run && m.Uptime < before.Uptime:
 				t.Fatalf("%s at %v: uptime %v after %v", a.ID, at, m.Uptime, before.Uptime)
-			case m.Run > before.Run && !before.Ended():
+			case m.Run > before.Run && !before.Ended() && !slices.Contains([]string{"team.a.job-1", "vector-sync"}, a.ID): // these are lost first
 				t.Fatalf("%s at %v: a new run without an end of the old", a.ID, at)
 			case m.Run > before.Run && m.Uptime > time.Second:
 				t.Fatalf("%s at %v: a new run is up for %v", a.ID, at, m.Uptime)
@@ -222,6 +222,11 @@ func TestTheCastPlaysItsParts(t *testing.T) {
 			{"report-weekly", 20, func(m Moment) bool { return m.State == "completed" }},
 			{"etl-nightly", 12, func(m Moment) bool { return m.State == "error" && strings.Contains(m.Message, "schema") }},
 			{"support-triage", 35, func(m Moment) bool { return m.State == "error" && m.Credits == 0 }},
+			{"team.a.job-1", 41, func(m Moment) bool { return m.Buses == 0 }},
+			{"team.a.job-1", 50, func(m Moment) bool { return m.Buses == NATS && m.Run > 1 && m.Uptime < 10*time.Second }},
+			{"vector-sync", 20, func(m Moment) bool { return m.Buses == 0 }},
+			{"vector-sync", 32, func(m Moment) bool { return m.Buses == NATS && m.Uptime > 20*time.Second }},
+			{"vector-sync", 38, func(m Moment) bool { return m.Buses == NATS && m.Run > 1 && m.Uptime < 3*time.Second }},
 			{"worker-0203", 45, func(m Moment) bool { return m.Buses == 0 }},
 			{"worker-0203", 10, func(m Moment) bool { return m.Buses == NATS }},
 		} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,11 @@ type troupe struct {
 	nats   *nats.Conn
 	redis  *redis.Client
 	gate   *Gate
+	log    *slog.Logger
+
+	overNATS, overRedis mailbox
+	byID                map[string]int32
+	asides              chan func(at time.Duration) // run between two steps
 
 	parts   []part
 	stars   []int32
@@ -47,7 +53,13 @@ type part struct {
 	seq     int64
 	said    saying
 	evicted bool
-	over    bool // this execution's end is said
+	over    bool          // this execution's end is said
+	since   time.Duration // script time of the first beat of run
+	cue     *cue          // nil: nothing was done to it
+
+	settled int           // the execution whose end was written without it; 0: none
+	expired bool          // by an operator
+	late    time.Duration // script time of its first beat after that; 0: none yet
 }
 
 // saying is what a star tells at once when it changes: its state as far as it
@@ -71,11 +83,14 @@ type message struct {
 	payload []byte // nil: delete the key
 }
 
-func newTroupe(s *Script, speed float64, ttl time.Duration, nc *nats.Conn, rdb *redis.Client, gate *Gate) *troupe {
-	t := &troupe{script: s, speed: speed, ttl: ttl, nats: nc, redis: rdb, gate: gate,
-		parts: make([]part, len(s.agents)), rota: newRota(s.agents, speed),
+func newTroupe(d *Demo, log *slog.Logger) *troupe {
+	s := d.script
+	t := &troupe{script: s, speed: d.speed, ttl: d.redisTTL(), nats: d.nats, redis: d.redis, gate: d.gate, log: log,
+		overNATS: d.boxN, overRedis: d.boxR, byID: make(map[string]int32, len(s.agents)), asides: make(chan func(time.Duration)),
+		parts: make([]part, len(s.agents)), rota: newRota(s.agents, d.speed),
 		toNATS: make(chan []message, batchQueue), toRedis: make(chan []message, batchQueue)}
 	for i := range s.agents {
+		t.byID[s.agents[i].ID] = int32(i)
 		if s.agents[i].Star() {
 			t.stars = append(t.stars, int32(i))
 		}
@@ -90,10 +105,16 @@ func (t *troupe) play(ctx context.Context) error {
 		return fmt.Errorf("cannot subscribe to agent.ping: %w", err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
+	ends, err := t.nats.Subscribe("agent.terminal.>", func(msg *nats.Msg) { t.hearEnd(ctx, msg) })
+	if err != nil {
+		return fmt.Errorf("cannot subscribe to agent.terminal.>: %w", err)
+	}
+	defer func() { _ = ends.Unsubscribe() }()
 
 	var wg sync.WaitGroup
 	wg.Go(func() { t.publishNATS(ctx) })
 	wg.Go(func() { t.publishRedis(ctx) })
+	t.listen(ctx, &wg)
 	defer wg.Wait()
 
 	began := time.Now()
@@ -109,9 +130,26 @@ func (t *troupe) play(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case f := <-t.asides:
+			f(t.storyTime(began))
+			t.flush()
 		case <-tick.C:
 		}
 	}
+}
+
+// storyTime is how much of the story has been played.
+func (t *troupe) storyTime(began time.Time) time.Duration {
+	return time.Duration(float64(time.Since(began)) * t.speed)
+}
+
+// moment is what agent i says at script time at, by the script and by what was done
+// to it.
+func (t *troupe) moment(i int32, at time.Duration) Moment {
+	if c := t.parts[i].cue; c != nil {
+		return c.at(t.script, int(i), at)
+	}
+	return t.script.At(int(i), at)
 }
 
 // step lets everybody speak whose turn came, and the stars that changed.
@@ -145,8 +183,8 @@ func (t *troupe) answer(at time.Duration) {
 // speak queues one beat of an agent, if it has anything to say; ifChanged, if
 // it has anything new to say.
 func (t *troupe) speak(i int32, at time.Duration, ifChanged bool) {
-	a, p := &t.script.agents[i], &t.parts[i]
-	m := t.script.At(int(i), at)
+	p := &t.parts[i]
+	m := t.moment(i, at)
 	if now := m.saying(); now != p.said {
 		first := p.said == saying{}
 		p.said = now
@@ -156,19 +194,25 @@ func (t *troupe) speak(i int32, at time.Duration, ifChanged bool) {
 	} else if ifChanged {
 		return
 	}
-	if m.Run != p.run {
-		p.run, p.seq, p.over = m.Run, 0, false
-	}
 	if m.Evicted && !p.evicted {
 		t.batchR = append(t.batchR, message{agent: i})
 	}
 	p.evicted = m.Evicted
-	if m.Buses == 0 || p.over {
+	if m.Buses == 0 || p.over && m.Run == p.run || t.isOver(i, &m, at) {
 		return
+	}
+	t.say(i, &m, at)
+}
+
+// say queues one beat.
+func (t *troupe) say(i int32, m *Moment, at time.Duration) {
+	a, p := &t.script.agents[i], &t.parts[i]
+	if m.Run != p.run {
+		p.run, p.seq, p.since = m.Run, 0, at
 	}
 	p.over = m.Ended()
 	p.seq++
-	payload, err := a.beat(&m, p.seq, t.speed)
+	payload, err := a.beat(m, p.seq, t.speed)
 	if err != nil {
 		t.lost.Add(1)
 		return

@@ -25,6 +25,8 @@ type NATSOptions struct {
 	// disk before it is acknowledged (about half a millisecond a write).
 	JetStream bool
 	StoreDir  string
+	// Volatile leaves the syncing out, for streams that need not outlive the process.
+	Volatile bool
 	// Users may connect; none lets everybody in.
 	Users []NATSUser
 	// Logger gets the server's warnings and errors; nil drops them.
@@ -137,7 +139,7 @@ func (o NATSOptions) settings() (*server.Options, error) {
 	if o.JetStream {
 		s.JetStream = true
 		s.StoreDir = o.StoreDir
-		s.SyncAlways = true
+		s.SyncAlways = !o.Volatile
 	}
 	for _, u := range o.Users {
 		s.Users = append(s.Users, &server.User{

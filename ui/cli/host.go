@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 
 	"github.com/sessionwatch/sessionwatch/demo"
 	"github.com/sessionwatch/sessionwatch/internal/clock"
@@ -10,6 +11,9 @@ import (
 	"github.com/sessionwatch/sessionwatch/sources/serveview"
 	"github.com/sessionwatch/sessionwatch/ui"
 )
+
+// roleDemo is how records and audit lines name the screen of a demo.
+const roleDemo = "demo"
 
 // host opens what a screen wants to see: the wiring, seen from the screen.
 type host struct {
@@ -132,13 +136,15 @@ func (h *host) openDemo(t ui.Target) (ui.Feed, error) {
 	return h.watch(settings, ui.About{Name: "demo", Demo: true}, func() { _ = fleet.Close() })
 }
 
-// demoSettings watch a demo by its own policy and by nothing that the user set.
+// demoSettings watch a demo by its own policy and by nothing that the user set, and
+// keep their files where the demo removes them.
 func demoSettings(fleet *demo.Demo) (*config.Config, error) {
 	settings, err := bareSettings("demo", fleet.NATSURL(), fleet.RedisURL())
 	if err != nil {
 		return nil, err
 	}
-	settings.Policy = fleet.Policy()
+	settings.Policy, settings.DataDir = fleet.Policy(), filepath.Join(fleet.Dir(), "data")
+	settings.Commands.TrustLoopback = true
 	return settings, nil
 }
 
@@ -169,19 +175,26 @@ func bareSettings(origin, natsURL, redisURL string) (*config.Config, error) {
 	})
 }
 
-// observe starts an observer that reads what ends. A demo settles nothing.
+// observe starts an observer that reads what ends. That of a demo settles it, too:
+// the fleet is its own.
 func (h *host) observe(settings *config.Config, demo bool) (*started, error) {
 	o := observerOptions{clock: clock.System(), log: h.log, ping: true, tapes: true, spawn: h.spawn, guard: h.guard}
-	if !demo {
-		var err error
-		if o.settling, err = newSettling(settings, settlingOptions{clock: o.clock, log: h.log, spawn: h.spawn}); err != nil {
-			return nil, misconfigured(err)
-		}
-	}
-	if !settings.ReadOnly {
-		o.acting = newActing(settings, actingOptions{role: "screen", clock: o.clock, log: h.log, spawn: h.spawn})
+	acts := actingOptions{role: "screen", clock: o.clock, log: h.log, spawn: h.spawn}
+	ends := settlingOptions{clock: o.clock, log: h.log, spawn: h.spawn}
+	if demo {
+		acts.role, o.sweeps = roleDemo, true
+		ends.Writer = writerName(roleDemo)
 	}
 	var err error
+	if o.settling, err = newSettling(settings, ends); err != nil {
+		return nil, misconfigured(err)
+	}
+	if demo {
+		acts.settling = o.settling
+	}
+	if !settings.ReadOnly {
+		o.acting = newActing(settings, acts)
+	}
 	o.alerting, err = newAlerting(settings, alertingOptions{demo: demo, ringer: h.rings, writer: writerName("screen"), clock: o.clock, log: h.log, spawn: h.spawn})
 	if err != nil {
 		return nil, misconfigured(err)
