@@ -70,8 +70,14 @@ func (t *Tracker) wentSilent(n uint32, at time.Duration) {
 	t.groupFormed(g)
 	t.effects = append(t.effects, Grouped{N: len(g.members), At: t.instantAt(at)})
 	t.note(Transition{Kind: EventGroup, From: Silent, To: Silent, At: t.instantAt(at),
-		Text: fmt.Sprintf("%d of %d live went silent together; settling them is held", len(g.members), g.of)})
+		Text: fmt.Sprintf("%d of %d"+groupFormedText+"; settling them is held", len(g.members), g.of)})
 }
+
+// What events say of groups; a hand-over reads it again.
+const (
+	groupFormedText = " live went silent together"
+	groupOverText   = "a group of silent sessions is over: "
+)
 
 func (b *brake) latest() *group {
 	if len(b.groups) == 0 {
@@ -132,7 +138,7 @@ func (t *Tracker) leftSilence(n uint32, now time.Duration) {
 		reason = "all of them ended"
 	}
 	t.effects = append(t.effects, Ungrouped{N: g.settled + g.beat, Reason: reason, At: t.instantAt(now)})
-	t.note(Transition{Kind: EventGroup, At: t.instantAt(now), Text: "a group of silent sessions is over: " + reason})
+	t.note(Transition{Kind: EventGroup, At: t.instantAt(now), Text: groupOverText + reason})
 }
 
 // release lets the groups that are held now be settled.

@@ -65,11 +65,11 @@ func (t *Tracker) updateSight(now time.Duration) bool {
 		if up {
 			t.sighted |= src.Set()
 			t.effects = append(t.effects, SightBack{Source: src, At: t.instantAt(now)})
-			t.noteSight(src.Title()+" is seen", now)
+			t.noteSight(src.Title()+sightSeenText, now)
 		} else {
 			t.sighted &^= src.Set()
 			t.effects = append(t.effects, SightLost{Source: src, Reason: reason, At: t.instantAt(since)})
-			t.noteSight(src.Title()+" is blind: "+reason, since)
+			t.noteSight(src.Title()+sightBlindText+reason, since)
 		}
 	}
 	if changed {
@@ -78,6 +78,12 @@ func (t *Tracker) updateSight(now time.Duration) bool {
 	}
 	return changed
 }
+
+// What events say of sight; a hand-over reads it again.
+const (
+	sightSeenText  = " is seen"
+	sightBlindText = " is blind: "
+)
 
 func (t *Tracker) noteSight(text string, at time.Duration) {
 	t.note(Transition{Kind: EventSight, From: Unknown, To: Unknown, At: t.instantAt(at), Text: text})
