@@ -83,6 +83,9 @@ func TestAcknowledgeFromTheListAndTheQueue(t *testing.T) {
 	if got = s.notes(); len(got) != 1 || got[0].Key != "group/1796008248" || got[0].Evidence != 400 {
 		t.Errorf("wrote %+v", got)
 	}
+	if a := s.m.alertHere(); a == nil || a.ID != "etl-nightly" {
+		t.Errorf("goes on to %+v", a)
+	}
 	s.press("j", "a", "esc")
 	if len(s.notes()) != 1 {
 		t.Error("esc acknowledges")

@@ -139,6 +139,7 @@ func (m *Model) openAck() tea.Cmd {
 			if text == takeBack {
 				return m.clearNotes(list), true
 			}
+			m.pastAlert()
 			return m.putNotes(list, "acknowledged: "+answeringName(list), watchdog.AlertNote{Kind: watchdog.NoteAck, Text: text}), true
 		})
 }
@@ -158,8 +159,24 @@ func (m *Model) openSnooze() tea.Cmd {
 				return nil, false
 			}
 			n := watchdog.AlertNote{Kind: watchdog.NoteSnooze, Until: until, Text: strings.TrimSpace(note)}
+			m.pastAlert()
 			return m.putNotes(list, "snoozed until "+untilText(&n, m.window.Now.Wall)+": "+answeringName(list), n), true
 		})
+}
+
+// pastAlert goes on to the next alert of the queue: the one that is answered just
+// now leaves its place, and the cursor with it would leave the rest.
+func (m *Model) pastAlert() {
+	if m.top() != viewAlerts {
+		return
+	}
+	s, g := &m.alerts, &m.pagers[viewAlerts]
+	for i := g.cur + 1; i < len(s.lines); i++ {
+		if s.lines[i].alert >= 0 && s.lines[i].alert != s.lines[g.cur].alert {
+			g.cur = i
+			return
+		}
+	}
 }
 
 // endOf reads an end: a duration, or a time of day in UTC.

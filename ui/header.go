@@ -156,12 +156,15 @@ func (m *Model) fleetLine() []segment {
 		// What it would tell now nobody hears, so all is not known to be well.
 		return append([]segment{{s.Suspect, "RECONNECTING", 0, 9}, {s.Suspect, strings.Join(see.broken, "; "), 2, 7},
 			{Style{}, count(f.Live) + " live, none accused", 2, 6}}, m.noticeSegments(f)...)
+	case f.Answered > 0: // somebody is at it, but well it is not
+		out := []segment{{s.Wait, "ALL ANSWERED", 0, 9}, {Style{}, count(f.Live) + " live", 2, 8}}
+		if f.Assessed < f.Live {
+			out = append(out, segment{s.Wait, "learning " + count(f.Assessed) + " of " + count(f.Live), 2, 6})
+		}
+		return append(out, m.noticeSegments(f)...)
 	case f.Assessed < f.Live:
 		return append([]segment{{s.Wait, "NO ALARM YET", 0, 7},
 			{Style{}, "learning: work known for " + count(f.Assessed) + " of " + count(f.Live), 2, 8}}, m.noticeSegments(f)...)
-	}
-	if f.Answered > 0 { // somebody is at it, but well it is not
-		return append([]segment{{s.Wait, "ALL ANSWERED", 0, 9}, {Style{}, count(f.Live) + " live", 2, 8}}, m.noticeSegments(f)...)
 	}
 	return m.wellLine(f)
 }
