@@ -182,8 +182,14 @@ func (t *Tracker) carry(r *record, b *Beat) (more bool) {
 	}
 	r.keyPolls, r.natsRunning = 0, 0
 	r.flags |= flagKeyHeld
+	if len(b.BootID) > 0 {
+		t.store.needSide(r)
+	}
 	if sd := t.store.sideOf(r); sd != nil {
 		sd.keySeen, sd.keyGoneAt = b.Received, never
+		if sd.keyBoot != string(b.BootID) {
+			sd.keyBoot = string(b.BootID)
+		}
 	}
 	return more
 }
@@ -312,6 +318,12 @@ func (t *Tracker) optional(r *record, b *Beat) (recheck bool) {
 	if len(b.BootID) > 0 && sd.boot != string(b.BootID) {
 		sd.boot, sd.seq = string(b.BootID), -1
 	}
+	if b.Source == SourceNATS && sd.keyBoot != string(b.BootID) {
+		recheck = t.takenOver(r, sd) || recheck
+	}
+	if b.Idle < 0 && r.flags&flagWorkKnown != 0 && len(b.BootID) > 0 {
+		r.flags, recheck = r.flags&^flagWorkKnown, true // who told the age of its work does not know it any more
+	}
 	set(&sd.host, b.Host)
 	set(&sd.agent, b.Agent)
 	if sd.message != string(b.Message) {
@@ -338,6 +350,21 @@ func (t *Tracker) optional(r *record, b *Beat) (recheck bool) {
 		sd.loopLag = b.LoopLag
 	}
 	return t.waits(r, sd, b) || recheck
+}
+
+// takenOver is told that another publisher than that of the key speaks on NATS,
+// such as a child that beats for itself after its supervisor did. What becomes
+// of the key of the one before says nothing about it.
+func (t *Tracker) takenOver(r *record, sd *side) (recheck bool) {
+	if r.flags&flagKeyHeld == 0 {
+		return false
+	}
+	r.flags &^= flagKeyHeld
+	r.carried &^= SourceRedis.Set()
+	r.lastBy[SourceRedis] = noMoment
+	r.keyPolls, r.natsRunning = 0, 0
+	sd.keyGoneAt = never
+	return true
 }
 
 func (b *Beat) hasOptional() bool {

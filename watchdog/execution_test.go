@@ -447,3 +447,63 @@ func TestBeatsAfterAnEndThatCannotBeTold(t *testing.T) {
 		t.Errorf("%d late, %q", d.LateBeats, d.Why)
 	}
 }
+
+// A supervisor beats, and then its child does so by itself, with the five fields
+// and on NATS alone. What the supervisor told of its work, and its key, which
+// nobody renews, accuse nobody.
+func TestAPublisherThatTookOverIsNotContradicted(t *testing.T) {
+	for name, boot := range map[string]string{"five fields": "", "a guard": "own"} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Policy{}, SourceNATS, SourceRedis)
+			supervisor := func(src Source, seq int64, idle time.Duration) {
+				r.send(beat("a", seq, func(b *Beat) {
+					b.Source, b.BootID, b.Seq, b.Generation = src, []byte("sup"), seq, 1
+					b.Interval, b.StallTimeout, b.Idle = 30*time.Second, time.Minute, idle
+				}))
+			}
+			for seq, idle := range []time.Duration{0, -1} { // the second hands over
+				supervisor(SourceNATS, int64(seq), idle)
+				supervisor(SourceRedis, int64(seq), idle)
+				r.run(time.Second, nil)
+			}
+			key, polls := r.at.Mono, 0
+			for i := range int64(150) {
+				r.send(beat("a", 2+2*i, func(b *Beat) {
+					b.Task = fmt.Appendf(nil, "chunk %d", i)
+					if boot != "" {
+						b.BootID, b.Seq = []byte(boot), i
+					}
+				}))
+				r.run(2*time.Second, nil)
+				if r.at.Mono > key+time.Minute {
+					polls++
+					r.tr.Apply(KeyGone{Source: SourceRedis, ID: "a", LastSeen: key, Polls: polls, At: r.at.Mono})
+				}
+				r.want("a", Running)
+			}
+		})
+	}
+}
+
+// A guard's own key is its own: that it went while its beats go on is disputed.
+func TestTheKeyOfAGuardIsNotTakenOverByItself(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS, SourceRedis)
+	send := func(src Source) {
+		seq := int64(r.at.Mono / time.Second)
+		r.send(beat("g", seq, func(b *Beat) {
+			b.Source, b.BootID, b.Seq, b.Interval, b.Idle = src, []byte("boot"), seq, 5*time.Second, 0
+		}))
+	}
+	for range 5 {
+		send(SourceNATS)
+		send(SourceRedis)
+		r.run(5*time.Second, nil)
+	}
+	gone := r.at.Mono
+	for polls := 1; polls <= 6; polls++ {
+		send(SourceNATS)
+		r.tr.Apply(KeyGone{Source: SourceRedis, ID: "g", LastSeen: gone - time.Second, Polls: polls, At: r.at.Mono})
+		r.run(5*time.Second, nil)
+	}
+	r.want("g", Disputed)
+}

@@ -89,6 +89,7 @@ type record struct {
 // side holds the facts that only some sessions have.
 type side struct {
 	boot, host, agent, message string
+	keyBoot                    string // boot id of who wrote the key in Redis
 	oldBoots                   [4]string
 	seq, pid                   int64
 	interval, stallTimeout     time.Duration

@@ -259,6 +259,7 @@ func TestAChildThatBeatsForItselfIsNotContradicted(t *testing.T) {
 	var b watchdog.Beat
 	b.Reset()
 	b.ID, b.BootID, b.Generation, b.State = []byte("a"), []byte("its-own"), 1, watchdog.StateRunning
+	b.Uptime = 1
 	own := w.lastBeat("a")
 	s.ForeignBeat(&own) // our own, come back over the bus
 	eventually(t, "ours go on", func() bool { return w.lastBeat("a").Seq > own.Seq+1 })
@@ -273,7 +274,28 @@ func TestAChildThatBeatsForItselfIsNotContradicted(t *testing.T) {
 	if more := w.countBeats("a") - n; more > 0 {
 		t.Errorf("%d beats of ours came beside its own", more)
 	}
+	last := w.lastBeat("a") // handed over
+	if last.Idle >= 0 || string(last.BootID) != string(own.BootID) || last.Uptime > 1 {
+		t.Errorf("the last beat of ours tells %v idle, boot %q, up %d s", last.Idle, last.BootID, last.Uptime)
+	}
 	eventually(t, "ours resume when its own are gone", func() bool { return w.countBeats("a") > n })
+}
+
+// Who asks while others have just been answered is answered too, after the second.
+func TestEveryoneWhoPingsIsAnswered(t *testing.T) {
+	w := new(witness)
+	s := supervise(t, w, func(o *Options) { o.Interval = time.Hour; o.random = func() float64 { return 0 } }, shell("a", "exec sleep 600"))
+	eventually(t, "it beats", func() bool { return w.countBeats("a") == 1 })
+	begun := time.Now()
+	for want := 2; want <= 4; want++ {
+		for range 100 { // a crowd is one
+			s.Ping()
+		}
+		eventually(t, "the ping is answered", func() bool { return w.countBeats("a") >= want })
+	}
+	if n, took := w.countBeats("a")-1, time.Since(begun); n > 2+int(took/time.Second) {
+		t.Errorf("%d answers within %v", n, took)
+	}
 }
 
 // The engine beside it sees work as it is done; the buses wait for the interval.

@@ -115,10 +115,8 @@ type Supervisor struct {
 	fleetMu sync.Mutex
 	fleet   *watchdog.FleetGuard
 
-	saveMu   sync.Mutex
-	absent   map[watchdog.ID]SessionState // saved, and no longer configured
-	pingMu   sync.Mutex
-	lastPing time.Duration
+	saveMu sync.Mutex
+	absent map[watchdog.ID]SessionState // saved, and no longer configured
 
 	life sync.Mutex
 	ran  bool
@@ -144,7 +142,7 @@ func New(o Options) (*Supervisor, error) {
 	}
 	s := &Supervisor{opts: o, log: o.Log, mono: monoOf(o.Clock), byID: map[watchdog.ID]*unit{},
 		fleet: watchdog.NewFleetGuard(fleet), absent: map[watchdog.ID]SessionState{},
-		lastPing: -time.Hour, done: make(chan struct{})}
+		done: make(chan struct{})}
 	var errs []error
 	for i := range o.Sessions {
 		c := &o.Sessions[i]
@@ -498,20 +496,17 @@ func (s *Supervisor) ForeignBeat(b *watchdog.Beat) {
 	_ = u.tell(func(now time.Duration) { u.foreign(said, boot, g, now) })
 }
 
-// Ping asks for a beat of every session that runs, spread over a second. It is
-// heard once a second at most.
+// Ping asks for a beat of every session that runs, spread over a second, and no
+// more than one a second. Whoever asks is answered after it asked: of a crowd
+// that asks one after the other, the last one too.
 func (s *Supervisor) Ping() {
-	s.pingMu.Lock()
-	now := s.mono()
-	if now-s.lastPing < time.Second {
-		s.pingMu.Unlock()
-		return
-	}
-	s.lastPing = now
-	s.pingMu.Unlock()
 	for _, u := range s.units {
+		if u.pinged.Swap(true) {
+			continue // a beat that answers is on its way
+		}
 		_ = u.tell(func(now time.Duration) {
-			u.nextBeat = min(u.nextBeat, now+time.Duration(s.opts.random()*float64(time.Second)))
+			delay := time.Duration(s.opts.random() * float64(time.Second))
+			u.nextBeat = min(u.nextBeat, max(now+delay, u.answered+time.Second))
 		})
 	}
 }

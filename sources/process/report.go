@@ -181,6 +181,9 @@ func (u *unit) tellWork(now time.Duration) {
 // beat says that the session lives, unless the child does so itself.
 func (u *unit) beat(now time.Duration) {
 	m := u.machine
+	if u.pinged.Swap(false) { // any beat answers a ping, and where none is due nobody does
+		u.answered = now
+	}
 	if m.phase != phaseRunning && m.phase != phaseEnding {
 		u.nextBeat = never
 		return
@@ -336,7 +339,26 @@ func (u *unit) foreign(s said, boot string, g watchdog.Generation, now time.Dura
 	if g > 0 && u.generation > 0 && g != u.generation {
 		return // a late beat of another run
 	}
+	if now >= u.foreignUntil && u.seq > 0 {
+		u.handOver(s, now)
+	}
 	u.foreignUntil = now + 3*u.sup.opts.Interval
 	u.nextBeat = u.foreignUntil
 	u.work(s, now)
+}
+
+// handOver is our last beat before those of the child itself. It says what the
+// child said, and that we no longer know when it last worked: else an observer
+// would go on counting from what we told before, which nothing renews.
+func (u *unit) handOver(s said, now time.Duration) {
+	b := u.newBeat(now)
+	b.Idle, b.WaitingFor, b.WaitingMax = -1, watchdog.WaitNone, 0
+	b.Task, b.Credits, b.Message = s.task, s.credits, s.message
+	if s.uptime >= 0 {
+		b.Uptime = min(b.Uptime, s.uptime) // else the child's next beats would look older than this one
+	}
+	if s.state == watchdog.StateStalled {
+		b.State = watchdog.StateStalled
+	}
+	u.publish(b)
 }

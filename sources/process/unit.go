@@ -28,14 +28,15 @@ type unit struct {
 	logFile *logFile
 	notify  *notifySocket
 
-	inbox chan func(now time.Duration)
-	poke  chan struct{} // something shared changed
-	done  chan struct{}
-	child atomic.Pointer[child]        // shared
-	usage atomic.Pointer[usageOf]      // shared; of the child
-	saved atomic.Pointer[SessionState] // shared; what is to be kept of it
-	wrote atomic.Int64                 // shared: Mono of the newest output
-	eager atomic.Bool                  // shared: output matters at once, because we are stalled
+	inbox  chan func(now time.Duration)
+	poke   chan struct{} // something shared changed
+	done   chan struct{}
+	child  atomic.Pointer[child]        // shared
+	usage  atomic.Pointer[usageOf]      // shared; of the child
+	saved  atomic.Pointer[SessionState] // shared; what is to be kept of it
+	wrote  atomic.Int64                 // shared: Mono of the newest output
+	pinged atomic.Bool                  // shared: a ping came, and no beat since
+	eager  atomic.Bool                  // shared: output matters at once, because we are stalled
 
 	// Of the present or last run.
 	bootID      string
@@ -50,6 +51,7 @@ type unit struct {
 	runs         int           // that were begun, in the life of this supervisor
 	heard        time.Duration // newest output that the machine knows
 	nextBeat     time.Duration
+	answered     time.Duration // the last beat that answered a ping
 	toldWork     time.Duration // the activity of the last beat
 	toldAt       time.Duration // when that beat was
 	foreignUntil time.Duration
@@ -71,6 +73,7 @@ type said struct {
 	task    []byte // nil none
 	credits float64
 	message []byte
+	uptime  int64 // s; -1 not told
 
 	state   watchdog.State
 	idle    time.Duration // -1 not told
@@ -79,14 +82,14 @@ type said struct {
 }
 
 func saidBy(b *watchdog.Beat) said {
-	return said{task: bytes.Clone(b.Task), credits: b.Credits, message: bytes.Clone(b.Message),
+	return said{task: bytes.Clone(b.Task), credits: b.Credits, message: bytes.Clone(b.Message), uptime: b.Uptime,
 		state: b.State, idle: b.Idle, waiting: b.WaitingFor, waitMax: b.WaitingMax}
 }
 
 func newUnit(s *Supervisor, c config.Session, limits watchdog.RestartLimits) *unit {
 	u := &unit{sup: s, id: watchdog.ID(c.ID), conf: c,
 		inbox: make(chan func(time.Duration), 64), poke: make(chan struct{}, 1), done: make(chan struct{}),
-		nextBeat: never, foreignUntil: -1, changed: make(chan struct{})}
+		nextBeat: never, answered: -time.Second, foreignUntil: -1, changed: make(chan struct{})}
 	p := plan{
 		rules:  watchdog.RestartRules{Policy: policyOf(c.Restart), ExitCodes: c.RestartExitCodes},
 		limits: limits, grace: c.StopGrace, stall: c.StallTimeout, action: c.StallAction, maxWait: s.opts.MaxWait,
