@@ -123,7 +123,6 @@ type ring struct {
 	parts []*part // oldest first; the last one is written to
 	w     *Writer // to the last part; nil: there is none
 	last  watchdog.Instant
-	err   error
 }
 
 // part is a recording: its header and what is known at its begin, which is left

@@ -189,12 +189,6 @@ func (e *evening) wait() {
 	}
 }
 
-// typed presses one key after another for each letter.
-func (e *evening) typed(text string) {
-	e.t.Helper()
-	e.press(strings.Split(text, "")...)
-}
-
 // frame is what stands on the screen, without its colours.
 func (e *evening) frame() string { return ansi.Strip(e.m.View().Content) }
 
