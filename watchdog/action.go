@@ -25,7 +25,12 @@ func (Ordered) event()  {}
 func (Answered) event() {}
 
 // Deliver asks to carry a command to its receiver, or an expire out.
-type Deliver struct{ Command Command }
+type Deliver struct {
+	Command Command
+	// Ended says that the record of its target was there before it was asked
+	// for: what is left to stop is the restart.
+	Ended bool
+}
 
 // Conclude asks to make an answer the one result of its command, unless there is
 // one, and to tell which stands.
@@ -109,7 +114,7 @@ func (t *Tracker) ordered(e Ordered) {
 		return
 	}
 	t.told(a)
-	t.effects = append(t.effects, Deliver{c})
+	t.effects = append(t.effects, Deliver{Command: c, Ended: ended})
 }
 
 // same finds an open action that asks for the same thing.

@@ -319,6 +319,32 @@ func fateOf(t *testing.T, e *Engine, id string) Action {
 	return Action{}
 }
 
+// A session in its back-off has its end already; a stop takes its restart away,
+// and that is what was asked for.
+func TestStopOfARestartThatIsPendingIsEffective(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		carried := func(_ context.Context, c Command, _ func(Answer)) (Answer, error) {
+			return Answer{Command: c.ID, Session: c.Session, Generation: c.Generation, Fate: FateEffective, Detail: "exit status 1", By: "serve@a/1"}, nil
+		}
+		engine, _ := operated(t, OperatorConfig{Ways: []CommandWay{way{carry: carried}}, Settle: func(_ context.Context, r Record) (Record, error) {
+			r.Outcome, r.SettledBy, r.Nonce = OutcomeError, BySupervisor, "another's"
+			return r, nil
+		}})
+		now := bubbleClock{time.Now()}.Now().Mono
+		engine.Post(Supervised{ID: "a", Generation: 2, Phase: SupervisorRestarting, At: now})
+		engine.Post(TerminalSeen{ID: "a", Generation: 2, Outcome: OutcomeError, SettledBy: BySupervisor, At: now})
+		asked, err := engine.Do(t.Context(), Command{Op: OpStop, Session: "a", Generation: 2, IssuedBy: "ops1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if a := fateOf(t, engine, asked.ID); a.Fate != FateEffective || a.Detail != "exit status 1" {
+			t.Errorf("it is told as %v: %s", a.Fate, a.Detail)
+		}
+	})
+}
+
 func TestOperatorTellsWhatBecameOfACommand(t *testing.T) {
 	settled := func(outcome Outcome, by SettledBy) func(context.Context, Record) (Record, error) {
 		return func(_ context.Context, r Record) (Record, error) {

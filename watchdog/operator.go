@@ -154,7 +154,7 @@ func (o *Operator) do(ctx context.Context, e Effect) {
 		if c.Op == OpExpire {
 			o.expire(ctx, c)
 		} else {
-			o.deliver(ctx, c)
+			o.deliver(ctx, c, e.Ended)
 		}
 	case Conclude:
 		c = Command{ID: e.Answer.Command, Session: e.Answer.Session, Generation: e.Answer.Generation}
@@ -182,8 +182,9 @@ func (o *Operator) way(id ID) CommandWay {
 	return nil
 }
 
-// deliver brings a command to its receiver and tells what becomes of it.
-func (o *Operator) deliver(ctx context.Context, c Command) {
+// deliver brings a command to its receiver and tells what becomes of it. ended:
+// the record of its target stood before.
+func (o *Operator) deliver(ctx context.Context, c Command, ended bool) {
 	w := o.way(c.Session)
 	if w == nil {
 		o.tell(c, FateRefused, "no bus carries commands to it", "")
@@ -200,7 +201,7 @@ func (o *Operator) deliver(ctx context.Context, c Command) {
 	case err != nil:
 		o.tell(c, FateRefused, err.Error(), w.WayName())
 	default:
-		if a.Fate == FateEffective && (c.Op == OpStop || c.Op == OpKill) {
+		if a.Fate == FateEffective && !ended && (c.Op == OpStop || c.Op == OpKill) {
 			a = o.stopped(ctx, c, a)
 		}
 		o.post(a, w.WayName())
