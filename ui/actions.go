@@ -27,10 +27,6 @@ type action struct {
 	with func(*Model, string) tea.Cmd
 }
 
-func later(what string) func(*Model) string {
-	return func(*Model) string { return what + " not built yet" }
-}
-
 // allActions is the table. The order is that of help and footer.
 func allActions() []action {
 	var all []action
@@ -110,7 +106,7 @@ func viewActions() []action {
 		action{name: "next-match", keys: "n", in: inLines, group: "views", foot: "match", help: "next match", off: here(inLines, needsSearch), do: func(m *Model) tea.Cmd { return m.nextMatch(1) }},
 		action{name: "previous-match", keys: "N", in: inLines, group: "views", help: "previous match", off: here(inLines, needsSearch), do: func(m *Model) tea.Cmd { return m.nextMatch(-1) }},
 		action{name: "follow", keys: "F", in: inEvents | inCommands | inLogs, group: "views", foot: "follow", help: "follow what is added", do: (*Model).toggleFollow},
-		action{name: "wrap", keys: "w", in: inEvents | inLogs | inDump | inTrial | inRaw, group: "views", help: "wrap long lines", do: (*Model).toggleWrap},
+		action{name: "wrap", keys: "w", in: inEvents | inLogs | inDump | inTrial | inHandover | inRaw, group: "views", help: "wrap long lines", do: (*Model).toggleWrap},
 		action{name: "times", keys: "t", in: inEvents | inLogs, group: "views", foot: "times", help: "time stamps", do: (*Model).toggleTimes},
 		action{name: "copy-line", keys: "c", in: inLogs, group: "views", help: "copy the line under the cursor", do: (*Model).copyLine},
 		action{name: "copy-place", keys: "c", in: inDump, group: "views", foot: "copy", help: "copy path:line", off: here(inDump, needsPlace), do: (*Model).copyPlace},
@@ -121,8 +117,12 @@ func viewActions() []action {
 		action{name: "try-again", keys: "t", in: inTrial, group: "views", foot: "other thresholds", help: "in a trial: try other thresholds", do: (*Model).tryAgain},
 		action{name: "go-to-tried", keys: "enter", in: inTrial, group: "views", foot: "why", help: "in a trial: the session of the line under the cursor", off: here(inTrial, needsTried), do: (*Model).goToTried},
 		action{name: "save-trial", keys: "E", in: inTrial, group: "views", foot: "export", help: "in a trial: export the result as text or JSON", off: here(inTrial, needsTrialResult), do: (*Model).saveTrial},
-		action{name: "export", keys: "E", in: inLists | inEvents, group: "views", help: "export all that the view shows to a file, as JSON or CSV", off: needsExport, do: (*Model).openExport},
-		action{name: "handover", keys: "H", in: inLists, group: "views", help: "hand-over summary", off: later("the hand-over is")},
+		action{name: "export", keys: "E", in: inLists | inEvents | inAlerts, group: "views", help: "export all that the view shows to a file, as JSON or CSV", off: needsExport, do: (*Model).openExport},
+		action{name: "handover", keys: "H", in: inLists | inAlerts, group: "views", help: "hand-over: what is open, what happened, what was done; handover 12h looks back that far", off: needsShift, do: (*Model).openHandover, with: (*Model).openHandoverWith},
+		action{name: "handover-since", keys: "t", in: inHandover, group: "views", foot: "since", help: "in a hand-over: look back to another time, and make it anew", do: (*Model).askShift},
+		action{name: "go-to-handed", keys: "enter", in: inHandover, group: "views", foot: "why", help: "in a hand-over: the session of the line under the cursor", off: here(inHandover, needsHandoverLine), do: (*Model).goToHandedOver},
+		action{name: "copy-handover", keys: "c", in: inHandover, group: "views", foot: "copy", help: "in a hand-over: copy all of it as text", off: here(inHandover, needsHandover), do: (*Model).copyHandover},
+		action{name: "save-handover", keys: "E", in: inHandover, group: "views", foot: "export", help: "in a hand-over: export it as text or JSON", off: here(inHandover, needsHandover), do: (*Model).saveHandover},
 	)
 }
 

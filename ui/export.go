@@ -13,10 +13,13 @@ import (
 
 // Export is what is shown, to be kept in a file.
 type Export struct {
-	Path     string                // its end says the format: .json, .csv, or .txt of a trial
+	Path     string                // its end says the format: .json, .csv, or .txt of a trial or a hand-over
 	Sessions *watchdog.Window      // its rows; nil: Events
 	Events   []watchdog.Transition // the newest first
 	Trial    *watchdog.TrialResult // nil: the others
+	Handover *watchdog.Handover    // likewise; Text is the same in lines
+	Text     []string
+	Alerts   []watchdog.Alert // the queue; nil: the others
 
 	// Heading and Cells are what stands in the columns that are shown.
 	Heading []string
@@ -25,8 +28,13 @@ type Export struct {
 
 // Len is how many lines it has.
 func (e *Export) Len() int {
-	if e.Trial != nil {
+	switch {
+	case e.Trial != nil:
 		return len(e.Trial.Raised)
+	case e.Handover != nil:
+		return len(e.Text)
+	case e.Alerts != nil:
+		return len(e.Alerts)
 	}
 	if e.Sessions != nil {
 		return len(e.Sessions.Rows)
@@ -36,8 +44,13 @@ func (e *Export) Len() int {
 
 // What says what the lines are, in the singular.
 func (e *Export) What() string {
-	if e.Trial != nil {
+	switch {
+	case e.Trial != nil:
 		return "raise"
+	case e.Handover != nil:
+		return "line"
+	case e.Alerts != nil:
+		return "alert"
 	}
 	if e.Sessions != nil {
 		return "session"
@@ -75,6 +88,9 @@ func needsExport(m *Model) string {
 
 // openExport asks for the name of the file.
 func (m *Model) openExport() tea.Cmd {
+	if m.top() == viewAlerts {
+		return m.exportAlerts()
+	}
 	events := m.top() == viewEvents
 	what, name := "all "+count(m.table.matched)+" that match: .json as ls --json, .csv the columns shown", "sessions"
 	if events {
@@ -151,6 +167,53 @@ func (m *Model) sessionsExport(w *watchdog.Window) Export {
 		}
 		return append(out, r.Why, r.Task)
 	}}
+}
+
+// exportAlerts asks for the name of a file for the queue of alerts, which is at
+// hand.
+func (m *Model) exportAlerts() tea.Cmd {
+	v := &m.alerts.list
+	if !m.alerts.have {
+		return m.refuse("export: the alerts are not there yet")
+	}
+	what := counted(len(v.List), "alert") + " of this view, as .json or .csv"
+	if len(v.List) < v.Total {
+		what = "the first " + count(len(v.List)) + " of " + count(v.Total) + " alerts, as .json or .csv"
+	}
+	at := time.Unix(0, m.window.Now.Wall).UTC().Format("20060102T150405Z")
+	m.prompt = &prompt{
+		label: "export to", hint: what, in: newInput("alerts-" + at + ".json"),
+		changed: func(m *Model, _ string) tea.Cmd { m.prompt.err = ""; return nil },
+		take: func(m *Model, path string) (tea.Cmd, bool) {
+			if !strings.HasSuffix(path, ".json") && !strings.HasSuffix(path, ".csv") {
+				m.prompt.err = "end the name with .json or .csv"
+				return nil, false
+			}
+			write, e := m.opt.Export, alertsExport(m.alerts.list.List)
+			e.Path = path
+			return func() tea.Msg {
+				path, err := write(e)
+				return exportWritten{path: path, what: e.What(), n: e.Len(), err: err}
+			}, true
+		},
+	}
+	return nil
+}
+
+func alertsExport(list []watchdog.Alert) Export {
+	return Export{Alerts: append([]watchdog.Alert{}, list...),
+		Heading: []string{"since", "session_id", "generation", "sessions", "cause", "standing", "author", "note", "until", "text"},
+		Cells: func(i int) []string {
+			a := &list[i]
+			author, note, until := "", "", ""
+			if n := a.Note; n != nil {
+				if author, note = n.Author, n.Text; !n.Until.IsZero() {
+					until = n.Until.UTC().Format("2006-01-02T15:04:05Z")
+				}
+			}
+			return []string{time.Unix(0, a.Began).UTC().Format("2006-01-02T15:04:05.000Z"), string(a.ID), figure(int64(a.Generation)), figure(int64(a.N)), a.Cause.String(),
+				a.Standing.String(), author, note, until, a.Text}
+		}}
 }
 
 func eventsExport(list []watchdog.Transition) Export {

@@ -88,6 +88,8 @@ type About struct {
 	Length time.Duration
 	// Trial judges what was seen by other thresholds; nil: that cannot be done here.
 	Trial Trier
+	// Shift sums up what happened for who comes next; nil: nobody can.
+	Shift Shift
 	// Recorder records what comes in; nil: it does not come in here.
 	Recorder Recorder
 	// Output listens to sessions that nobody behind the feed supervises; nil: that

@@ -61,6 +61,7 @@ func (m *Model) attach(f Feed, about About) tea.Cmd {
 	m.replay, m.tape, m.children = replayState{}, tapeState{}, nil
 	m.endTrial()
 	m.trial = trialSeen{version: m.trial.version + 1}
+	m.handover = handoverSeen{version: m.handover.version + 1}
 	m.asking = asker{seq: m.asking.seq}
 	m.errands = errands{}
 	m.marks, m.picked, m.orders, m.commands = marks{}, nil, orders{}, commandsSeen{}

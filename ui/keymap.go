@@ -23,6 +23,7 @@ const (
 	inDumps // the list of them
 	inDump  // one of them
 	inTrial
+	inHandover
 	inRaw
 	inFirstRun
 	inMenu     // a list to choose from: sort, columns, contexts
@@ -33,7 +34,7 @@ const (
 
 	inLists = inSessions | inReplay
 	inPages = inWhy | inSources | inHelp
-	inLines = inAlerts | inEvents | inCommands | inLogs | inDumps | inDump | inTrial | inRaw
+	inLines = inAlerts | inEvents | inCommands | inLogs | inDumps | inDump | inTrial | inHandover | inRaw
 	inText  = inPages | inLines
 	inViews = inLists | inText | inFirstRun | inMenu
 	// inRecorded is where a recording is looked at; what else is there says that
@@ -44,7 +45,7 @@ const (
 
 var sceneNames = map[scene]string{
 	inSessions: "sessions", inReplay: "replay", inWhy: "why", inSources: "sources", inHelp: "help", inFirstRun: "first run",
-	inEvents: "events", inAlerts: "alerts", inCommands: "commands", inLogs: "logs", inDumps: "dumps", inDump: "a dump", inTrial: "a trial", inRaw: "raw payload", inQuestion: "a question",
+	inEvents: "events", inAlerts: "alerts", inCommands: "commands", inLogs: "logs", inDumps: "dumps", inDump: "a dump", inTrial: "a trial", inHandover: "a hand-over", inRaw: "raw payload", inQuestion: "a question",
 	inMenu: "menu", inPrompt: "prompt", inPalette: "palette",
 }
 

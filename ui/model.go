@@ -52,6 +52,7 @@ type Model struct {
 	dumps      dumpsSeen
 	dump       dumpSeen
 	trial      trialSeen
+	handover   handoverSeen
 	raw        rawSeen
 	exporting  exporting
 	children   Children // of the feed; nil: nothing is supervised behind it

@@ -51,6 +51,8 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		return m.trialReached(&msg)
 	case trialJudged:
 		return m.trialJudged(&msg)
+	case handoverMade:
+		return m.handoverCame(&msg)
 	case recordingDone:
 		return m.recorded(&msg)
 	case actionTaken:
@@ -319,7 +321,7 @@ func (m *Model) moveBy(n int) tea.Cmd {
 		m.first.sel = min(max(m.first.sel+n, 0), len(m.choices())-1)
 	case inWhy, inHelp, inSources:
 		m.text.move(n, m.bodyLines())
-	case inAlerts, inEvents, inCommands, inLogs, inDumps, inDump, inTrial, inRaw:
+	case inAlerts, inEvents, inCommands, inLogs, inDumps, inDump, inTrial, inHandover, inRaw:
 		return m.moveLine(n)
 	default:
 		if m.paneFocused() {

@@ -18,6 +18,7 @@ const (
 	viewDumps
 	viewDump
 	viewTrial
+	viewHandover
 	viewWhy
 	viewRaw
 	viewSources
@@ -53,6 +54,7 @@ func allViews() []view {
 		{id: viewDumps, key: "6", name: "dumps", help: "stack dumps", in: inDumps, off: needsChildren, open: (*Model).openDumps, draw: (*Model).drawDumps, lines: (*Model).dumpsLines},
 		{id: viewDump, name: "dump", help: "one stack dump", in: inDump, draw: (*Model).drawDump, lines: (*Model).dumpLines},
 		{id: viewTrial, name: "trial", help: "what other thresholds would have raised", in: inTrial, draw: (*Model).drawTrial, lines: (*Model).trialPagerLines},
+		{id: viewHandover, name: "handover", help: "what one who leaves tells the one who comes", in: inHandover, draw: (*Model).drawHandover, lines: (*Model).handoverPagerLines},
 		{id: viewWhy, name: "why", help: "why a verdict was given", in: inWhy, draw: (*Model).drawWhy},
 		{id: viewRaw, name: "raw", help: "messages as they came", in: inRaw, draw: (*Model).drawRaw, lines: (*Model).rawLines},
 		{id: viewSources, name: "sources", help: "how well each source is seen", in: inSources, draw: (*Model).drawSourcesView},
