@@ -48,7 +48,7 @@ func cast(speed float64) []star {
 
 		{"batch-job-0001", "eu1-01", "batch", Plain, Both, calmInterval, true, steady()},
 		{"user:42:chat-eu-1f9c", "eu2-05", "chat", Guarded, Both, briskInterval, false, confesses(4, 44, "tool web.fetch docs.example.org")},
-		{"ingest-eu2", "eu2-06", "work", Guarded, Both, briskInterval / 2, false, halfHeard(3, 30)},
+		{"ingest-eu2", "eu2-06", "work", Guarded, Both, briskInterval / 2, false, halfHeard(28, 52)},
 		{"research-89", "us1-02", "research", Guarded, Redis, remote, true, steady()},
 		{"mailer-digest", "eu1-03", "triage", Guarded, Both, calmInterval, false, pausing(5, 25, "rate_limit", time.Minute, "model busy, next try soon")},
 		{"summarizer-12", "us1-01", "research", Guarded, Both, calmInterval, false, pausing(14, 34, "tool", 2*time.Minute, "tool sandbox.run, queued")},

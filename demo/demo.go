@@ -182,6 +182,10 @@ func (d *Demo) NATSURL() string { return d.bus.ClientURL() }
 // minute it leads nowhere, so that blindness can be seen.
 func (d *Demo) RedisURL() string { return "redis://" + d.gate.Addr() }
 
+// StoreURL is the way to the fleet's Redis that is never shut: for who settles it,
+// as a process of its own beside the servers would.
+func (d *Demo) StoreURL() string { return d.store.URL() }
+
 // Script is what is played.
 func (d *Demo) Script() *Script { return d.script }
 

@@ -162,7 +162,7 @@ func newWork(d dice, j *job, interval time.Duration) work {
 	w.rest = d.name("rest").span(10*time.Second, 25*time.Second) + 5*interval/2
 	w.since = -d.name("since").span(time.Minute, w.length)
 	if w.burn > 0 {
-		w.budget = w.burn*w.length.Minutes()*d.name("budget").between(1.1, 2) + 0.5
+		w.budget = w.burn*(w.length.Minutes()+60*d.name("budget").between(1, 4)) + 0.5 // far from an alert
 	}
 	return w
 }

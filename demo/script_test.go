@@ -216,7 +216,7 @@ func TestTheCastPlaysItsParts(t *testing.T) {
 			{"gateway-eu1", 10, func(m Moment) bool { return m.Lag > 5*time.Second }},
 			{"team.a.job-1", 10, func(m Moment) bool { return m.Buses == 0 }},
 			{"crawler-0031", 10, func(m Moment) bool { return m.Buses == NATS && m.Evicted }},
-			{"ingest-eu2", 10, func(m Moment) bool { return m.Buses == Redis }},
+			{"ingest-eu2", 40, func(m Moment) bool { return m.Buses == Redis }},
 			{"approver-billing", 10, func(m Moment) bool { return m.Wait == "human" && m.Idle > 6*time.Hour }},
 			{"approver-legal", 20, func(m Moment) bool { return m.Wait == "human" && m.WaitMax < 10*time.Second }},
 			{"report-weekly", 20, func(m Moment) bool { return m.State == "completed" }},

@@ -133,7 +133,14 @@ func (h *host) openDemo(t ui.Target) (ui.Feed, error) {
 		_ = fleet.Close() // the first fault is the one to tell
 		return nil, err
 	}
-	return h.watch(settings, ui.About{Name: "demo", Demo: true}, func() { _ = fleet.Close() })
+	// Whoever settles is not behind the gate that blinds the observer.
+	ends, err := bareSettings("demo", fleet.NATSURL(), fleet.StoreURL())
+	if err != nil {
+		_ = fleet.Close()
+		return nil, err
+	}
+	ends.Policy = settings.Policy
+	return h.watchSettling(settings, ends, ui.About{Name: "demo", Demo: true, Sweeper: "this demo"}, func() { _ = fleet.Close() })
 }
 
 // demoSettings watch a demo by its own policy and by nothing that the user set, and
@@ -175,18 +182,21 @@ func bareSettings(origin, natsURL, redisURL string) (*config.Config, error) {
 	})
 }
 
-// observe starts an observer that reads what ends. That of a demo settles it, too:
-// the fleet is its own.
-func (h *host) observe(settings *config.Config, demo bool) (*started, error) {
+// observe starts an observer that reads what ends. That of a demo, whose ends are
+// written where ends says, settles them too: the fleet is its own.
+func (h *host) observe(settings, ends *config.Config) (*started, error) {
+	demo := ends != nil
 	o := observerOptions{clock: clock.System(), log: h.log, ping: true, tapes: true, spawn: h.spawn, guard: h.guard}
 	acts := actingOptions{role: "screen", clock: o.clock, log: h.log, spawn: h.spawn}
-	ends := settlingOptions{clock: o.clock, log: h.log, spawn: h.spawn}
+	settles := settlingOptions{clock: o.clock, log: h.log, spawn: h.spawn}
 	if demo {
 		acts.role, o.sweeps = roleDemo, true
-		ends.Writer = writerName(roleDemo)
+		settles.Writer = writerName(roleDemo)
+	} else {
+		ends = settings
 	}
 	var err error
-	if o.settling, err = newSettling(settings, ends); err != nil {
+	if o.settling, err = newSettling(ends, settles); err != nil {
 		return nil, misconfigured(err)
 	}
 	if demo {
@@ -209,7 +219,13 @@ func (h *host) observe(settings *config.Config, demo bool) (*started, error) {
 // watch attaches an observer. What behind holds is ended after it, or at once if
 // there is an error.
 func (h *host) watch(settings *config.Config, about ui.About, behind ...func()) (ui.Feed, error) {
-	watching, err := h.observe(settings, about.Demo)
+	return h.watchSettling(settings, nil, about, behind...)
+}
+
+// watchSettling attaches an observer that settles, too, as ends says; nil: it only
+// reads what ends.
+func (h *host) watchSettling(settings, ends *config.Config, about ui.About, behind ...func()) (ui.Feed, error) {
+	watching, err := h.observe(settings, ends)
 	if err != nil {
 		for _, end := range behind {
 			end()
