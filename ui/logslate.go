@@ -22,7 +22,7 @@ func (m *Model) outputOf(id watchdog.ID) Output {
 	d := m.window.Focus
 	ours := d != nil && d.ID == id && d.Supervisor != watchdog.SupervisorNone
 	switch {
-	case m.children != nil && (ours || m.about.Output == nil):
+	case m.children != nil && (ours || m.about.Output == nil && m.about.NoOutput == ""):
 		return m.children
 	case m.about.Output != nil:
 		return m.about.Output

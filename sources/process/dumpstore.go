@@ -89,6 +89,10 @@ type DumpHeader struct {
 	TookMs     int64      `json:"took_ms"`
 	Parts      []DumpPart `json:"parts"` // the best first
 	Steps      []DumpStep `json:"steps"`
+
+	// Of one that was asked for over a bus, where it was asked for.
+	Command *string `json:"command_id"`
+	By      *string `json:"by"` // who took it
 }
 
 // DumpEntry is a capture in a listing.

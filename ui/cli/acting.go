@@ -60,7 +60,7 @@ func newActing(settings *config.Config, o actingOptions) *acting {
 	}
 	ways := []watchdog.CommandWay{here{a.o.children, a.by, o.clock}}
 	for _, b := range commandBuses(settings, a.by, a.fleet, o.clock, o.log, o.spawn) {
-		b.carries = a.seenOn
+		b.carries, b.tray = a.seenOn, newDumpTray(settings, o.log, o.spawn)
 		a.ways = append(a.ways, b)
 		ways = append(ways, b)
 	}

@@ -30,11 +30,11 @@ type yard struct {
 	here    []string // environment of the operator
 	state   string   // data of the operator
 	run     *exec.Cmd
-	says    bytes.Buffer
+	says    shared
 }
 
-// newYard starts a session that notes its pids, a line each, and works on.
-func newYard(t *testing.T, config string, sources ...string) *yard {
+// yardOf is a yard in which nothing runs yet.
+func yardOf(t *testing.T, config string, sources []string) *yard {
 	t.Helper()
 	y := &yard{t: t, path: t.TempDir(), sources: sources, state: t.TempDir()}
 	y.config = filepath.Join(y.path, "config.yaml")
@@ -43,8 +43,22 @@ func newYard(t *testing.T, config string, sources ...string) *yard {
 	}
 	y.there = alone(t, "XDG_STATE_HOME="+t.TempDir(), "PIDS="+filepath.Join(y.path, "pids"))
 	y.here = alone(t, "XDG_STATE_HOME="+y.state)
-	y.run = program(t, y.there, append(append([]string{"run", "--id", "s", "--config", y.config}, sources...), "--", "sh", "-c",
-		`echo $$ >> "$PIDS"; while :; do echo working; sleep 0.2; done`)...)
+	return y
+}
+
+// newYard starts a session that notes its pids, a line each, and works on.
+func newYard(t *testing.T, config string, sources ...string) *yard {
+	t.Helper()
+	y := yardOf(t, config, sources)
+	y.runs("s", "sh", "-c", `echo $$ >> "$PIDS"; while :; do echo working; sleep 0.2; done`)
+	return y
+}
+
+// runs starts a session under a run.
+func (y *yard) runs(id string, command ...string) {
+	t := y.t
+	t.Helper()
+	y.run = program(t, y.there, append(append([]string{"run", "--id", id, "--config", y.config}, y.sources...), append([]string{"--"}, command...)...)...)
 	y.run.Stdout, y.run.Stderr = &y.says, &y.says
 	if err := y.run.Start(); err != nil {
 		t.Fatal(err)
@@ -53,7 +67,6 @@ func newYard(t *testing.T, config string, sources ...string) *yard {
 		_ = y.run.Process.Signal(syscall.SIGTERM) // it may have ended
 		_ = y.run.Wait()
 	})
-	return y
 }
 
 // pid is the process of the newest of n runs.
@@ -128,7 +141,7 @@ func TestActionsReachASessionOnAnotherMachine(t *testing.T) {
 			if code, _, errs := y.act("stop", "s", "--yes", "--read-only"); code != 1 || !strings.Contains(errs, "read-only") {
 				t.Errorf("a stop in read-only ends with %d: %s", code, errs)
 			}
-			if a := y.want(0, "effective", "bytes, by", "dump", "s", "--yes"); !strings.HasPrefix(a.By, "run@") {
+			if a := y.want(0, "effective", "from run@", "dump", "s", "--yes"); !strings.HasPrefix(a.By, "run@") {
 				t.Errorf("the dump was taken by %q", a.By)
 			}
 			y.want(0, "effective", "#2 runs as pid", "restart", "s", "--yes", "--reason", "a test")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
 	"github.com/sessionwatch/sessionwatch/internal/orders"
+	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/sources/natsbus"
 	"github.com/sessionwatch/sessionwatch/sources/redisstore"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -16,6 +17,8 @@ import (
 type openBus interface {
 	watchdog.CommandWay
 	watchdog.CommandInbox
+	dumpSender
+	AwaitDump(ctx context.Context, id watchdog.ID, command string, ready func()) (wire.Dump, error)
 	Run(ctx context.Context) error // until Close
 	Close()
 }
@@ -26,6 +29,7 @@ type commandBus struct {
 	source  watchdog.Source
 	carries func(watchdog.Source, watchdog.ID) bool
 	dial    func() (openBus, error)
+	tray    *dumpTray // keeps dumps that are asked for; nil: nobody does
 	log     *slog.Logger
 	spawn   func(func())
 
@@ -121,6 +125,9 @@ func (b *commandBus) Carry(ctx context.Context, c watchdog.Command, heard func(w
 	if err != nil {
 		return watchdog.Answer{}, err
 	}
+	if c.Op == watchdog.OpDump && b.tray != nil {
+		return b.tray.carry(ctx, opened, c, heard)
+	}
 	return opened.Carry(ctx, c, heard)
 }
 
@@ -131,6 +138,15 @@ func (b *commandBus) Conclude(ctx context.Context, a watchdog.Answer) (watchdog.
 		return watchdog.Answer{}, err
 	}
 	return opened.Conclude(ctx, a)
+}
+
+// PublishDump sends a dump to who asked for it over this bus.
+func (b *commandBus) PublishDump(ctx context.Context, d wire.Dump) error {
+	opened, err := b.open()
+	if err != nil {
+		return err
+	}
+	return opened.PublishDump(ctx, d)
 }
 
 // Receive hands over the commands to a session.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sessionwatch/sessionwatch/sources/process"
 	"github.com/sessionwatch/sessionwatch/sources/recording"
 	"github.com/sessionwatch/sessionwatch/ui"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -34,12 +35,17 @@ func (f *engineFeed) Retry() { f.watching.retry() }
 // About says what is watched.
 func (f *engineFeed) About() ui.About { return f.watching.taping.offer(f.about) }
 
-// Children reads what is supervised here.
+// Children reads what is supervised here, and the dumps of sessions elsewhere that
+// were asked for from here.
 func (f *engineFeed) Children() ui.Children {
-	if f.children == nil {
+	settings := f.watching.settings
+	switch {
+	case f.children != nil:
+		return f.children
+	case settings.DataDir == "":
 		return nil
 	}
-	return f.children
+	return localChildren{dumps: process.NewDumpStore(settings.DataDir), heard: f.about.Output}
 }
 
 // Do asks for an action.

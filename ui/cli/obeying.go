@@ -18,7 +18,8 @@ func supervisorOps() []watchdog.Op {
 
 // obey carries a command out on a session that is supervised here, and says what
 // became of it. It never touches another execution than the one that is meant.
-func (s *supervising) obey(ctx context.Context, c watchdog.Command) (f watchdog.Fate, detail string, g watchdog.Generation) {
+// A dump is sent by back; nil: it is read where it was taken.
+func (s *supervising) obey(ctx context.Context, c watchdog.Command, back dumpSender) (f watchdog.Fate, detail string, g watchdog.Generation) {
 	st, err := s.Session(c.Session)
 	if err != nil {
 		return watchdog.FateRefused, err.Error(), c.Generation
@@ -38,7 +39,7 @@ func (s *supervising) obey(ctx context.Context, c watchdog.Command) (f watchdog.
 			return watchdog.FateIneffective, "it was ended, and nothing runs: " + st.Detail, c.Generation
 		}
 	case watchdog.OpDump:
-		return s.obeyDump(ctx, target)
+		return s.obeyDump(ctx, target, c.ID, back)
 	default:
 		return watchdog.FateRefused, "a supervisor does not take this command", c.Generation
 	}
@@ -63,7 +64,7 @@ func endOf(st *process.Status) string {
 	return fmt.Sprintf("exit status %d", st.LastExit.Code)
 }
 
-func (s *supervising) obeyDump(ctx context.Context, t process.Target) (watchdog.Fate, string, watchdog.Generation) {
+func (s *supervising) obeyDump(ctx context.Context, t process.Target, command string, back dumpSender) (watchdog.Fate, string, watchdog.Generation) {
 	c, err := s.Dump(ctx, t)
 	switch {
 	case errors.Is(err, process.ErrOtherGeneration), errors.Is(err, process.ErrNotRunning):
@@ -80,6 +81,12 @@ func (s *supervising) obeyDump(ctx context.Context, t process.Target) (watchdog.
 	detail := fmt.Sprintf("%s, %d bytes, by %s", c.Kept, len(c.Text), c.Method)
 	if c.Culprit != "" {
 		detail += ", " + c.Culprit
+	}
+	if back != nil {
+		if err := sendDump(ctx, s.dumps, back, c, command); err != nil {
+			s.log.Warn("a dump could not be sent to who asked for it", "session", t.ID, "command", command, "kept", c.Kept, "error", err)
+			detail += "; it stands here alone, for it could not be sent: " + err.Error()
+		}
 	}
 	return watchdog.FateEffective, detail, t.Generation
 }
@@ -108,7 +115,7 @@ func (h here) Carries(id watchdog.ID) bool {
 func (h here) Carry(ctx context.Context, c watchdog.Command, heard func(watchdog.Answer)) (watchdog.Answer, error) {
 	a := watchdog.Answer{Command: c.ID, Session: c.Session, Generation: c.Generation, Fate: watchdog.FateAcknowledged, By: h.by, At: h.now()}
 	heard(a)
-	a.Fate, a.Detail, a.Generation = h.children().obey(ctx, c)
+	a.Fate, a.Detail, a.Generation = h.children().obey(ctx, c, nil)
 	a.At = h.now()
 	return a, nil
 }
@@ -121,10 +128,12 @@ func (h here) now() time.Time { return time.Unix(0, h.clock.Now().Wall).UTC() }
 // receive obeys the commands that come over a bus for every session that is
 // supervised here, until ctx ends and what was begun is answered.
 func (s *supervising) receive(ctx context.Context, inbox watchdog.CommandInbox) {
+	back, _ := inbox.(dumpSender)
+	take := func(ctx context.Context, d watchdog.Delivery) { s.takeDelivery(ctx, d, back) }
 	var running sync.WaitGroup
 	for _, st := range s.Sessions() {
 		running.Go(func() {
-			err := inbox.Receive(ctx, st.ID, supervisorOps(), s.takeDelivery)
+			err := inbox.Receive(ctx, st.ID, supervisorOps(), take)
 			if err != nil && ctx.Err() == nil {
 				s.log.Warn("commands are not received", "session", st.ID, "error", err)
 			}
@@ -135,7 +144,7 @@ func (s *supervising) receive(ctx context.Context, inbox watchdog.CommandInbox) 
 
 // takeDelivery carries one command out and answers it. Its sender hears in
 // between that this goes on.
-func (s *supervising) takeDelivery(ctx context.Context, d watchdog.Delivery) {
+func (s *supervising) takeDelivery(ctx context.Context, d watchdog.Delivery, back dumpSender) {
 	c := d.Command()
 	_ = d.Acknowledge(ctx, "") // who did not hear it sends again
 	done := make(chan struct{})
@@ -151,7 +160,7 @@ func (s *supervising) takeDelivery(ctx context.Context, d watchdog.Delivery) {
 			}
 		}
 	}()
-	f, detail, _ := s.obey(context.WithoutCancel(ctx), c) // whoever ends us ends the child
+	f, detail, _ := s.obey(context.WithoutCancel(ctx), c, back) // whoever ends us ends the child
 	close(done)
 	answering, cancel := context.WithTimeout(context.WithoutCancel(ctx), obeyAnswer)
 	defer cancel()
