@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -88,6 +89,8 @@ type actions struct {
 	list []*action
 	byID map[string]*action // a repeat leads to the one that it joins
 	open int
+	// failed counts what alerts were raised for: each is new evidence.
+	failed uint64
 }
 
 // ordered takes in a wish.
@@ -295,6 +298,7 @@ func (t *Tracker) answered(e Answered) {
 // fate moves an action on.
 func (t *Tracker) fate(a *action, f Fate, detail, by string, now time.Duration) {
 	changed := a.Fate != f || a.Detail != detail && detail != ""
+	heard := a.said
 	a.Fate, a.By, a.said = f, by, now
 	if detail != "" || changed {
 		a.Detail = detail
@@ -303,10 +307,57 @@ func (t *Tracker) fate(a *action, f Fate, detail, by string, now time.Duration) 
 		a.proposed = nil
 		a.Next = t.nextStep(a)
 		t.actions.open--
+		t.raiseFailed(a, heard)
 	}
 	if changed {
 		t.told(a)
 	}
+}
+
+// raiseFailed opens an alert for an action that should have had an effect and had
+// none, and closes that of its target once one had. heard is when the last word on
+// it came.
+func (t *Tracker) raiseFailed(a *action, heard time.Duration) {
+	e := Trouble{Cause: CauseAction, ID: a.Session, Generation: a.Generation, At: a.said}
+	what := fmt.Sprintf("%s %s", a.Session, numbered(a.Generation))
+	switch a.Fate {
+	case FateIneffective:
+		e.Text = fmt.Sprintf("%s NOT EFFECTIVE %s: last word %s, %s.", strings.ToUpper(string(a.Op)), what,
+			FormatMoment(t.instantAt(heard).Wall, t.now.Wall), a.Detail)
+	case FateUndeliverable, FateTimedOut:
+		e.Text = fmt.Sprintf("%s %s %s: %s.", strings.ToUpper(string(a.Op)), strings.ToUpper(a.Fate.Sentence()), what, a.Detail)
+	case FateEffective, FateLostRace:
+		e.Over = a.Op.Ends()
+	}
+	if e.Text == "" && !e.Over {
+		return
+	}
+	if key := actionKey(a.Next); key != "" {
+		e.Text += " Next: " + key + " " + a.Next + "."
+	}
+	t.actions.failed++
+	e.Evidence = t.actions.failed
+	t.outsideTrouble(e)
+}
+
+// actionKey is the key of an op on the screen, as the sentences of alerts name it.
+func actionKey(op string) string {
+	switch Op(op) {
+	case OpExpire:
+		return "X"
+	case OpKill, OpStop:
+		return "S"
+	case OpRestart:
+		return "R"
+	}
+	return ""
+}
+
+func numbered(g Generation) string {
+	if g == 0 {
+		return "#?"
+	}
+	return "#" + formatNumber(g)
 }
 
 // nextStep is what an operator can do after an action that did not work.

@@ -114,8 +114,17 @@ func TestOneThatIgnoresAStopIsIneffective(t *testing.T) {
 	r.run(3*time.Second, each)
 	r.wantFate("c1", FateAcknowledged) // until the result stands
 	r.run(concludeWithin+time.Second, each)
-	if a := r.wantFate("c1", FateIneffective, "still beats"); a.Next != "expire" {
-		t.Errorf("the next step offered is %q, want expire", a.Next)
+	if a := r.wantFate("c1", FateIneffective, "still beats"); a.Next != "kill" && a.Next != "expire" {
+		t.Errorf("the next step offered is %q, want kill or expire", a.Next)
+	}
+	alerts := func() []Alert { return r.tr.Look(Ask{Alerts: 10}).Alerts.List }
+	if list := alerts(); len(list) != 1 || !strings.HasPrefix(list[0].Text, "STOP NOT EFFECTIVE a #2: ") || !strings.HasSuffix(list[0].Text, "Next: X expire.") {
+		t.Errorf("alerts are %+v, want one of the stop", list)
+	}
+	r.order("c2", OpExpire, "a", 2, "boot")
+	r.answer("c2", "a", 2, FateEffective, "its end is written")
+	if list := alerts(); len(list) != 0 {
+		t.Errorf("it took effect in the end, and alerts are %+v", list)
 	}
 }
 

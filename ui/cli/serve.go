@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
@@ -28,6 +29,8 @@ type serving struct {
 	registry *httpregistry.Registry // nil: no port is listened on
 	viewPath string                 // the file with the token of the view on that port
 	running  sync.WaitGroup
+
+	reapAlerts atomic.Uint64 // how often too much was reaped
 }
 
 // openServing opens everything that can be refused; it waits for no server.
@@ -217,6 +220,7 @@ func (s *serving) alert(text string) {
 	if err != nil {
 		s.log.Error("an audit line was not written", "error", err)
 	}
+	s.watching.engine.Post(watchdog.Trouble{Cause: watchdog.CauseReapRate, Text: text + ".", Evidence: s.reapAlerts.Add(1), At: s.clock.Now().Mono})
 }
 
 // reapers reports whether an end is the reaper's to settle: of a session that
