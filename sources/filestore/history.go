@@ -201,3 +201,18 @@ func appendRead(out []Moment, text []byte) []Moment {
 	}
 	return append(out, m)
 }
+
+// Oldest is when the oldest moment was noted; zero: there is none.
+func (h *History) Oldest(ctx context.Context) (at time.Time, err error) {
+	err = h.file.view(ctx, func(tx *bbolt.Tx) error {
+		cursor := tx.Bucket(bucketHistory).Cursor()
+		for number, text := cursor.First(); number != nil; number, text = cursor.Next() {
+			if one := appendRead(nil, text); len(one) == 1 {
+				at = one[0].At
+				return nil
+			}
+		}
+		return nil
+	})
+	return at, err
+}

@@ -85,6 +85,8 @@ type Options struct {
 	// they are kept, how many were raised by now, and what is closed when there are
 	// more. nil: none are.
 	Raised func(after uint64) (news []watchdog.Raise, now uint64, changed <-chan struct{})
+	// Handover sums up so long until now; nil: nobody can.
+	Handover func(ctx context.Context, since time.Duration) (watchdog.Handover, error)
 	// Audit appends one entry to the audit file, as a line of JSON, and returns
 	// once it stands there. nil: none is kept.
 	Audit  func(entry any) error
@@ -154,6 +156,7 @@ func (s *Server) Handler() http.Handler {
 	handle("POST /v1/actions", s.act)
 	handle("POST /v1/notes", s.note)
 	handle("GET /v1/raised", s.raisedAlerts)
+	handle("GET /v1/handover", s.handover)
 	handle("GET /v1/logs", s.logs)
 	handle("GET /v1/dumps", s.dumps)
 	handle("GET /v1/dumps/{name...}", s.dump)

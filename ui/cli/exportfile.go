@@ -50,10 +50,15 @@ func encodeExport(to io.Writer, e *ui.Export) error {
 	switch {
 	case e.Trial != nil:
 		return exportTrial(to, e)
+	case e.Handover != nil:
+		return exportHandover(to, e)
 	case strings.HasSuffix(e.Path, ".csv"):
 		return exportCSV(to, e)
 	case e.Sessions != nil:
 		return wire.EncodeList(to, *e.Sessions)
+	}
+	if e.Alerts != nil {
+		return exportAlerts(to, e.Alerts)
 	}
 	return exportEvents(to, e)
 }

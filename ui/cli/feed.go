@@ -33,7 +33,15 @@ func (f *engineFeed) Windows() <-chan watchdog.Window { return f.watching.engine
 func (f *engineFeed) Retry() { f.watching.retry() }
 
 // About says what is watched.
-func (f *engineFeed) About() ui.About { return f.watching.taping.offer(f.about) }
+func (f *engineFeed) About() ui.About {
+	about := f.watching.taping.offer(f.about)
+	s := shift{look: f.watching.look}
+	if f.watching.acting != nil && !about.Demo {
+		s.audit = auditIn(f.watching.acting.settings.DataDir)
+	}
+	about.Shift = s
+	return about
+}
 
 // Children reads what is supervised here, and the dumps of sessions elsewhere that
 // were asked for from here.
@@ -301,7 +309,15 @@ func (f *replayFeed) About() ui.About {
 	if f.path != "" {
 		name = filepath.Base(f.path)
 	}
-	return ui.About{Name: name, ReadOnly: true, Replay: f.player, Length: time.Duration(f.length.Load()), Trial: replayTrial{f.path}}
+	return ui.About{Name: name, ReadOnly: true, Replay: f.player, Length: time.Duration(f.length.Load()), Trial: replayTrial{f.path}, Shift: shift{look: f.look}}
+}
+
+// look gives one window of what was played so far.
+func (f *replayFeed) look(ctx context.Context, ask watchdog.Ask) (watchdog.Window, error) {
+	f.mu.Lock()
+	engine := f.engine
+	f.mu.Unlock()
+	return engine.Look(ctx, ask)
 }
 
 // Close ends the playing.

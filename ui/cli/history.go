@@ -23,10 +23,12 @@ func keepHistory(ctx context.Context, engine *watchdog.Engine, history *filestor
 	defer ticker.Stop()
 	var after serveview.Mark
 	var seen uint64
+	watchNoted(ctx, engine, history, log)
 	pruned := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
+			noteWatch(history, watchdog.WatchEnded, time.Now(), log)
 			return
 		case <-ticker.C:
 		}
@@ -58,6 +60,24 @@ func keepHistory(ctx context.Context, engine *watchdog.Engine, history *filestor
 			continue
 		}
 		after = mark
+	}
+}
+
+// watchNoted writes down since when this process looks.
+func watchNoted(ctx context.Context, engine *watchdog.Engine, history *filestore.History, log *slog.Logger) {
+	began := time.Now()
+	if w, err := engine.Look(ctx, watchdog.Ask{}); err == nil {
+		began = time.Unix(0, w.Started.Wall)
+	}
+	noteWatch(history, watchdog.WatchBegan, began, log)
+}
+
+// noteWatch writes down that this process began to look, or ended.
+func noteWatch(history *filestore.History, text string, at time.Time, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), historyPause)
+	defer cancel()
+	if err := history.Append(ctx, filestore.Moment{At: at, Kind: watchdog.EventWatch, Text: text}); err != nil {
+		log.Warn("the history does not tell when this process "+text, "error", err)
 	}
 }
 

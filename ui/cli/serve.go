@@ -60,9 +60,11 @@ func (s *serving) run(ctx context.Context, ready func(text string)) error {
 	if err != nil {
 		return err
 	}
+	history := s.file.History(0, 0)
 	view := serveview.NewServer(serveview.Options{
 		Engine: s.watching.engine, Logger: s.log, Children: servedChildren{s.read()}, Late: quarantined{s.file.Quarantine()}.Late, Audit: s.audit.Write, Registry: s.registryView(), Do: s.act(), Note: s.watching.alerting.put, Raised: s.watching.alerting.raised.after,
-		About: serveview.About{Name: nameOf(s.settings), Sweeper: s.writer, ReadOnly: s.settings.ReadOnly, Version: readBuild().Version, PID: os.Getpid()},
+		Handover: shift{look: s.watching.engine.Look, audit: auditIn(s.dir), history: history}.Handover,
+		About:    serveview.About{Name: nameOf(s.settings), Sweeper: s.writer, ReadOnly: s.settings.ReadOnly, Version: readBuild().Version, PID: os.Getpid()},
 	})
 	places, err := s.listen(ctx, token, view)
 	if err != nil {
@@ -78,7 +80,7 @@ func (s *serving) run(ctx context.Context, ready func(text string)) error {
 			}
 		})
 	}
-	s.running.Go(func() { keepHistory(inner, s.watching.engine, s.file.History(0, 0), s.file.Quarantine(), s.log) })
+	s.running.Go(func() { keepHistory(inner, s.watching.engine, history, s.file.Quarantine(), s.log) })
 	if s.registry != nil {
 		s.running.Go(func() { _ = s.registry.Run(inner) }) // ends with inner
 	}
