@@ -242,8 +242,10 @@ func (t *Tracker) could(r *record) (c Can) {
 		}
 	case r.verdict.Ended() && !((t.acts.Bus || granted) && starts(sd)):
 		c.Deny("it has ended", running...)
-	case r.verdict.Ended() && r.verdict != Expired && r.verdict != Lost: // its process is gone
+	case r.verdict == Completed || r.verdict == Stopped:
 		c.Deny("it has ended", OpStop, OpKill, OpDump)
+	case r.verdict == Failed: // its process is gone, and its supervisor may be about to start it again
+		c.Deny("it has ended", OpKill, OpDump)
 	case !t.acts.Bus && !granted:
 		c.Deny("no bus carries commands to it", running...)
 	case sd != nil && sd.takesSaid:

@@ -522,3 +522,14 @@ func TestSupervisorOfAnExpiredSessionIsReachedStill(t *testing.T) {
 	r.run(hearWithin+concludeWithin+2*time.Second, nil)
 	r.wantFate("c2", FateUndeliverable, "has ended")
 }
+
+func TestStopReachesASupervisorThatIsAboutToStartAgain(t *testing.T) {
+	for outcome, delivered := range map[Outcome]int{OutcomeError: 1, OutcomeCompleted: 0, OutcomeStopped: 0, OutcomeLost: 1} {
+		r := newRig(t, Policy{}, SourceNATS).acts()
+		r.send(beat("a", 10, guarded(2, "boot", OpStop, OpKill, OpRestart, OpDump)))
+		r.tr.Apply(TerminalSeen{ID: "a", Generation: 2, Outcome: outcome, SettledBy: BySupervisor, At: r.at.Mono})
+		if n := deliversOf(r.order("c1", OpStop, "a", 2, "boot")); n != delivered {
+			t.Errorf("after %v a stop is delivered %d times, want %d", outcome, n, delivered)
+		}
+	}
+}
