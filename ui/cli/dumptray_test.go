@@ -129,7 +129,7 @@ func TestDumpOfARemoteSessionIsReadWhereItWasAskedFor(t *testing.T) {
 			t.Fatalf("listed are %+v", list)
 		}
 		d := list[0]
-		if name, _, _ := strings.Cut(a.Detail, ","); d.ID != name || d.Reason != "asked" || d.Format != "python" && d.Format != "faulthandler" ||
+		if name, _, _ := strings.Cut(a.Detail, ","); d.ID != name || d.Reason != "asked" || d.Format != "py-faulthandler" ||
 			d.Verdict != "wedged" || d.Culprit == nil || !strings.Contains(*d.Culprit, "agent.py:5 call_tool") || d.Truncated || d.Bytes < 100 {
 			t.Errorf("it is listed as %+v", d)
 		}
