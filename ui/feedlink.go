@@ -69,7 +69,7 @@ func (m *Model) attach(f Feed, about About) tea.Cmd {
 	m.table.reset()
 	m.query.reset()
 	m.layers = m.layers[:0]
-	cmds = append(cmds, m.waitWindow(), m.ask())
+	cmds = append(cmds, m.waitWindow(), m.ask(), m.watchEngine())
 	return tea.Batch(cmds...)
 }
 

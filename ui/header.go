@@ -121,6 +121,9 @@ func tryIn(d time.Duration) string {
 // fleetLine is the first line: is anything wrong?
 func (m *Model) fleetLine() []segment {
 	s := &m.styles
+	if m.feed != nil && !m.ended && m.pulse.still > 0 {
+		return m.blockedLine()
+	}
 	if m.feed == nil || !m.have {
 		switch {
 		case m.opening.gen != 0:
@@ -379,7 +382,7 @@ func (m *Model) titleText() string {
 	lead := ""
 	if m.have {
 		switch see := m.sight(); {
-		case see.links > 0 && see.seeing == 0:
+		case m.pulse.still > 0 || see.links > 0 && see.seeing == 0:
 			lead = "blind "
 		case m.window.Fleet.NeedYou > 999:
 			lead = "999+! "

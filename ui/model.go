@@ -37,6 +37,7 @@ type Model struct {
 	opening opening
 	window  watchdog.Window
 	have    bool // window was given by the present feed
+	pulse   pulse
 	ended   bool // the feed closed its windows
 
 	asking     asker

@@ -43,6 +43,9 @@ type Options struct {
 	// Lag is how late the screen's own loop is; nil: nobody measures it. It is
 	// called while drawing and must not wait.
 	Lag func() time.Duration
+	// Memory is how much memory the process holds, in bytes; nil: nobody measures
+	// it. It is called while drawing and must not wait.
+	Memory func() uint64
 	// Now is a monotonic clock for what hangs on when a key came: bursts, the
 	// second ctrl+c, the order that holds still. Nil: the time since New.
 	Now func() time.Duration

@@ -34,7 +34,7 @@ func (l *lockedBuffer) String() string {
 // steer it, and nothing is left running after Close.
 func TestUnderAProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		feed := newFakeFeed(About{Name: "prod"})
+		feed := newFakeFeed(About{Name: "prod", Replay: &fakeReplay{paused: true}}) // no engine whose time goes on
 		var out lockedBuffer
 		in, keyboard := io.Pipe()
 		m := New(Options{Feed: feed, Theme: ThemeDark})

@@ -106,6 +106,7 @@ func (m *Model) selfFacts() []fact {
 		health, {label: "watching", text: watching},
 		{label: "beats", text: count(s.Beats) + " taken, " + count(s.Coalesced) + " merged in our queue, " + count(s.Queue) + " wait now"},
 	}
+	out = append(out, m.loopFacts()...)
 	if s.Shed > 0 {
 		out = append(out, fact{"shed", count(s.Shed) + " unknown ids beyond the limits", meansSuspect})
 	}

@@ -32,6 +32,8 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		m.followProfile(msg.Profile)
 	case windowArrived:
 		return m.arrived(&msg)
+	case engineLooked:
+		return m.lookAtEngine(msg)
 	case askDelivered:
 		if msg.gen == m.gen {
 			m.asking.busy = false
@@ -145,6 +147,7 @@ func (m *Model) arrived(msg *windowArrived) tea.Cmd {
 		m.ended = true
 		return m.retitle()
 	}
+	look := m.takePulse(&msg.window)
 	m.window, m.have = msg.window, true
 	m.takeEvents(&m.window)
 	m.takeAlerts(&m.window)
@@ -163,7 +166,7 @@ func (m *Model) arrived(msg *windowArrived) tea.Cmd {
 	if m.table.cursor != before && before != "" && !sought {
 		m.shifted = m.opt.Now()
 	}
-	cmds := []tea.Cmd{m.waitWindow(), m.retitle(), export}
+	cmds := []tea.Cmd{m.waitWindow(), m.retitle(), export, look}
 	if m.table.pending != 0 && m.window.AskSeq >= m.table.cursorSeq {
 		step := 1
 		if m.table.pending < 0 {

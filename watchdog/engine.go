@@ -246,6 +246,7 @@ func (e *Engine) drain() {
 			e.tracker.ApplyBeats(it.beats)
 		}
 	}
+	e.inbox.applied()
 	coalesced, drops := e.inbox.losses()
 	e.tracker.addCoalesced(coalesced)
 	for src, n := range drops {
@@ -316,7 +317,7 @@ func (e *Engine) runLens(ctx context.Context) {
 		e.pace.seen.Store(e.tracker.changeCount())
 		a := *e.ask.Load()
 		w := l.look(&a)
-		w.Self.Queue = e.inbox.length()
+		w.Self.Queue, w.Self.Oldest = e.inbox.length(), e.inbox.oldest()
 		e.publish(w)
 		answered := time.Since(e.pace.began)
 		e.pace.answered.Store(int64(answered))

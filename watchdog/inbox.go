@@ -3,6 +3,7 @@ package watchdog
 import (
 	"bytes"
 	"sync"
+	"time"
 )
 
 // maxQueued is how many beats may wait. Beyond it beats of one session that
@@ -41,8 +42,10 @@ type inbox struct {
 
 	mu        sync.Mutex
 	items     []item
-	queued    int // beats
-	unmerged  int // beats put in since the last coalesce
+	queued    int       // beats
+	unmerged  int       // beats put in since the last coalesce
+	waiting   time.Time // when the oldest that waits came; zero: nothing waits
+	underway  time.Time // the same of what was taken out and is being applied
 	spare     [][]Beat
 	coalesced uint64
 	dropped   [sourceCount]uint64
@@ -63,6 +66,7 @@ func (in *inbox) beats(batch []Beat) {
 		}
 		batch = batch[:room]
 	}
+	in.came()
 	for left := batch; len(left) > 0; {
 		n := len(in.items)
 		if n == 0 || in.items[n-1].beats == nil || len(in.items[n-1].beats) == chunkSize {
@@ -89,6 +93,7 @@ func (in *inbox) barrier(applied chan struct{}) { in.put(item{applied: applied})
 
 func (in *inbox) put(it item) {
 	in.mu.Lock()
+	in.came()
 	in.items = append(in.items, it)
 	in.mu.Unlock()
 	in.ring()
@@ -127,7 +132,36 @@ func (in *inbox) take(old []item) []item {
 	clear(old)
 	items := in.items
 	in.items, in.queued = old[:0], 0
+	in.underway, in.waiting = in.waiting, time.Time{}
 	return items
+}
+
+// came notes when the first of those came that wait. The caller holds the lock.
+func (in *inbox) came() {
+	if in.waiting.IsZero() {
+		in.waiting = time.Now()
+	}
+}
+
+// applied says that all that was taken out was applied.
+func (in *inbox) applied() {
+	in.mu.Lock()
+	in.underway = time.Time{}
+	in.mu.Unlock()
+}
+
+// oldest is how long the oldest has waited that was not applied yet; 0: nothing
+// waits.
+func (in *inbox) oldest() time.Duration {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	switch {
+	case !in.underway.IsZero():
+		return time.Since(in.underway)
+	case !in.waiting.IsZero():
+		return time.Since(in.waiting)
+	}
+	return 0
 }
 
 // losses gives what was merged and lost since the last call.

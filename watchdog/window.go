@@ -170,6 +170,7 @@ type Self struct {
 	Coalesced uint64 // beats merged in our own queue; nothing is lost by it
 	Shed      uint64 // unknown ids beyond the limits
 	Queue     int
+	Oldest    time.Duration // how long the oldest waited that is not applied yet; 0 none
 	Beats     uint64
 	Suspended time.Duration // total time this machine slept while we watched
 }

@@ -71,7 +71,7 @@ func (a *app) screenWith(c *cobra.Command, f *flags, target *ui.Target, change f
 	model := ui.New(ui.Options{
 		Host: opens,
 		Open: target, Theme: theme, ASCII: settings.UI.ASCII || capabilities.ASCII,
-		Light: capabilities.Light, Mouse: settings.UI.Mouse, KeyMap: keys, Columns: settings.UI.Columns, Copy: tty.Copy, Lag: watch.lag,
+		Light: capabilities.Light, Mouse: settings.UI.Mouse, KeyMap: keys, Columns: settings.UI.Columns, Copy: tty.Copy, Lag: watch.lag, Memory: memoryHeld,
 		Edit: a.lendEditor(tty), Export: writeExport,
 	})
 	defer model.Close()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"runtime/metrics"
 	"sync/atomic"
 	"time"
 
@@ -120,6 +121,14 @@ func (w *loopWatch) lag() time.Duration {
 		return 0
 	}
 	return max(w.Lag(), time.Duration(w.trip.Load()))
+}
+
+// memoryHeld is how much memory the process has from the system and not given
+// back, in bytes.
+func memoryHeld() uint64 {
+	held := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(held)
+	return held[0].Value.Uint64() - held[1].Value.Uint64()
 }
 
 // arm begins to watch.
