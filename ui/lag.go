@@ -34,7 +34,7 @@ func (m *Model) lagText() string {
 // A live engine's time goes on once a second, so that one whose time stands still
 // for longer is blocked: it cannot say so itself. The first window may take longer.
 const (
-	blockedAfter  = 1900 * time.Millisecond
+	blockedAfter  = 1800 * time.Millisecond
 	blockedAtOnce = 5 * time.Second // before the first window
 	// lookLate is how late a look may be before it is we who were held up.
 	lookLate = 500 * time.Millisecond
@@ -75,13 +75,21 @@ func (m *Model) lookAgain(in time.Duration) tea.Cmd {
 }
 
 // takePulse notes that time went on. A window alone proves nothing: what was asked
-// for is answered though the engine stands.
+// for is answered though the engine stands. What it brings may have been true a
+// while ago: the engine's own time says when.
 func (m *Model) takePulse(w *watchdog.Window) tea.Cmd {
 	first := !m.have
 	if !first && w.Now.Mono == m.pulse.engine {
 		return nil
 	}
-	m.pulse.at, m.pulse.engine, m.pulse.still = m.opt.Now(), w.Now.Mono, 0
+	now := m.opt.Now()
+	at := m.pulse.at + w.Now.Mono - m.pulse.engine
+	if behind := now - at; first || behind < 0 || behind > blockedAfter {
+		at = now
+	} else {
+		at += behind / 16 // clocks drift apart
+	}
+	m.pulse.at, m.pulse.engine, m.pulse.still = at, w.Now.Mono, 0
 	if first {
 		return m.lookAgain(blockedAfter)
 	}
