@@ -110,6 +110,9 @@ func (m *Model) selfFacts() []fact {
 	if s.Shed > 0 {
 		out = append(out, fact{"shed", count(s.Shed) + " unknown ids beyond the limits", meansSuspect})
 	}
+	if m.window.RefusedCommands.Total() > 0 {
+		out = append(out, fact{"refused", "commands that were not obeyed here: " + m.window.RefusedCommands.String(), meansSuspect})
+	}
 	if m.burst.total > 0 {
 		out = append(out, fact{label: "keys", text: count(m.burst.total) + " dropped that came faster than anybody types"})
 	}

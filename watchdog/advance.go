@@ -79,6 +79,8 @@ func (t *Tracker) apply(ev Event) {
 		t.ordered(e)
 	case Answered:
 		t.answered(e)
+	case Disobeyed:
+		t.disobeyed(e)
 	case Noted:
 		t.takeNotes(e.Notes)
 	case Trouble:

@@ -473,6 +473,7 @@ func (t *Tracker) globals(a *Ask, w *Window) {
 		w.Groups = append(w.Groups, t.groupShown(t.brake.groups[i], now))
 	}
 	w.Events = t.events.latest(a.Events, a.EventsOf)
+	w.RefusedCommands = t.refusals.counts
 	w.Actions = t.latestActions(a.Actions, t.now.Mono)
 	w.Ledger = t.ledgerShown(now)
 	w.Alerts = t.alertsShown(a.Alerts)

@@ -36,14 +36,15 @@ type Tracker struct {
 	// sight may clear them at once.
 	suspects map[uint32]struct{}
 
-	brake   brake
-	alerts  alerts
-	sweeper string
-	books   books
-	settles settles
-	actions actions
-	acts    Acts
-	health  health
+	brake    brake
+	alerts   alerts
+	sweeper  string
+	books    books
+	settles  settles
+	actions  actions
+	refusals refusals
+	acts     Acts
+	health   health
 
 	live, trouble int
 	lastTrouble   time.Duration

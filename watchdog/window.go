@@ -72,6 +72,8 @@ type Window struct {
 	Events []Transition // the fleet's latest, newest first
 	// Actions are those that were asked for here, newest first.
 	Actions []Action
+	// RefusedCommands counts those that receivers in this process did not obey.
+	RefusedCommands RefusedCommands
 	// Picked are those of Ask.Picked that are known, in their order.
 	Picked []Picked
 

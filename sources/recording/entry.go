@@ -102,8 +102,9 @@ func eventTable() map[string]reflect.Type {
 		"http_silent":    reflect.TypeFor[watchdog.HTTPSilent](),
 		"brake_released": reflect.TypeFor[watchdog.BrakeReleased](),
 
-		"ordered":  reflect.TypeFor[watchdog.Ordered](),
-		"answered": reflect.TypeFor[watchdog.Answered](),
+		"ordered":   reflect.TypeFor[watchdog.Ordered](),
+		"answered":  reflect.TypeFor[watchdog.Answered](),
+		"disobeyed": reflect.TypeFor[watchdog.Disobeyed](),
 
 		"noted":   reflect.TypeFor[watchdog.Noted](),
 		"trouble": reflect.TypeFor[watchdog.Trouble](),
@@ -143,6 +144,9 @@ func newDialect() *dialect {
 				reflect.TypeFor[watchdog.NoteKind](): wordsOf(
 					watchdog.NoteAck, watchdog.NoteSnooze, watchdog.NoteMute, watchdog.NoteClear),
 				reflect.TypeFor[watchdog.AlertCause](): causeWords(),
+				reflect.TypeFor[watchdog.CommandFault](): wordsOf(
+					watchdog.CommandUnreadable, watchdog.CommandUnsigned, watchdog.CommandSignature,
+					watchdog.CommandFleet, watchdog.CommandExpired, watchdog.CommandReplayed),
 				reflect.TypeFor[watchdog.Fate](): wordsOf(
 					watchdog.FateNone, watchdog.FateRequested, watchdog.FateDelivered, watchdog.FateAcknowledged, watchdog.FateEffective,
 					watchdog.FateIneffective, watchdog.FateRefused, watchdog.FateUndeliverable, watchdog.FateLostRace, watchdog.FateTimedOut),

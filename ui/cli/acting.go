@@ -43,6 +43,7 @@ type acting struct {
 	engine   *watchdog.Engine // once it runs
 	ways     []*commandBus
 	own      *ownSettling
+	refusals *refusals
 
 	mu    sync.Mutex
 	audit *filestore.Audit
@@ -51,7 +52,7 @@ type acting struct {
 
 // newActing makes an acting; nothing is opened before the first action.
 func newActing(settings *config.Config, o actingOptions) *acting {
-	a := &acting{o: o, settings: settings, by: writerName(o.role), audit: o.audit}
+	a := &acting{o: o, settings: settings, by: writerName(o.role), audit: o.audit, refusals: newRefusals()}
 	if o.hook == nil {
 		a.o.hook = httpregistry.NewReleaser(settings.Registry.Release, settings.Registry.ReleaseTimeout, o.clock, o.log)
 	}
@@ -59,7 +60,7 @@ func newActing(settings *config.Config, o actingOptions) *acting {
 		a.o.children = func() *supervising { return nil }
 	}
 	ways := []watchdog.CommandWay{here{a.o.children, a.by, o.clock}}
-	for _, b := range commandBuses(settings, a.by, a.fleet, o.clock, o.log, o.spawn) {
+	for _, b := range commandBuses(settings, a.by, a.fleet, a.refusals.take, o.clock, o.log, o.spawn) {
 		b.carries, b.tray = a.seenOn, newDumpTray(settings, o.log, o.spawn)
 		a.ways = append(a.ways, b)
 		ways = append(ways, b)
@@ -96,14 +97,23 @@ func (a *acting) acts() watchdog.Acts {
 
 // run carries actions out until ctx ends.
 func (a *acting) run(ctx context.Context) {
-	defer a.close()
+	var telling sync.WaitGroup
+	quit := make(chan struct{})
+	telling.Go(func() { a.refusals.run(quit, a.refused) })
 	_ = a.operator.Run(ctx) // ends with ctx
+	a.closeWays()
+	close(quit)
+	telling.Wait()
+	a.close()
 }
 
-func (a *acting) close() {
+func (a *acting) closeWays() {
 	for _, b := range a.ways {
 		b.close()
 	}
+}
+
+func (a *acting) close() {
 	if a.own != nil {
 		a.own.close()
 	}

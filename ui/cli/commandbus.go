@@ -40,7 +40,7 @@ type commandBus struct {
 }
 
 // commandBuses are the buses that the configuration names; none is opened yet.
-func commandBuses(settings *config.Config, name string, fleet func() string, clock watchdog.Clock, log *slog.Logger, spawn func(func())) []*commandBus {
+func commandBuses(settings *config.Config, name string, fleet func() string, refused func(watchdog.RefusedCommand), clock watchdog.Clock, log *slog.Logger, spawn func(func())) []*commandBus {
 	if settings.ReadOnly {
 		return nil
 	}
@@ -50,7 +50,7 @@ func commandBuses(settings *config.Config, name string, fleet func() string, clo
 	}
 	if settings.NATS.Address != config.None {
 		add(watchdog.SourceNATS, func() (openBus, error) {
-			rules, err := commandRules(settings, name, fleet)
+			rules, err := commandRules(settings, name, fleet, refused)
 			if err != nil {
 				return nil, err
 			}
@@ -59,7 +59,7 @@ func commandBuses(settings *config.Config, name string, fleet func() string, clo
 	}
 	if settings.Redis.Address != config.None {
 		add(watchdog.SourceRedis, func() (openBus, error) {
-			rules, err := commandRules(settings, name, fleet)
+			rules, err := commandRules(settings, name, fleet, refused)
 			if err != nil {
 				return nil, err
 			}
@@ -70,11 +70,11 @@ func commandBuses(settings *config.Config, name string, fleet func() string, clo
 }
 
 // commandRules say how commands are signed, and which are obeyed.
-func commandRules(settings *config.Config, name string, fleet func() string) (orders.Rules, error) {
+func commandRules(settings *config.Config, name string, fleet func() string, refused func(watchdog.RefusedCommand)) (orders.Rules, error) {
 	seal, err := sealOf(settings)
 	c := &settings.Commands
 	return orders.Rules{Key: seal.Key, Trusted: seal.Trusted, TrustLoopback: c.TrustLoopback, Fleet: fleet, Lease: c.Lease,
-		MaxDeliveries: c.MaxDeliveries, Name: name}, err
+		MaxDeliveries: c.MaxDeliveries, Name: name, Refused: refused}, err
 }
 
 // WayName is the word for people.

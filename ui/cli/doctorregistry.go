@@ -179,6 +179,9 @@ func (a *app) examineServe(ctx context.Context, c *cobra.Command, found *finding
 	w, err := client.Look(ctx, watchdog.Ask{})
 	if err == nil {
 		examineLedgerView(found, &w.Ledger)
+		if n := w.RefusedCommands.Total(); n > 0 {
+			found.add("serve", false, "%s not obeyed: %s; who sent them stands in its audit file", count(int(n), "command"), w.RefusedCommands)
+		}
 	}
 	if registry, err := client.Registry(ctx); err == nil { // else it keeps none
 		examineRegistry(found, &registry, settings.Registry.ReapInterval)
