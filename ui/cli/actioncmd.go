@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -196,10 +197,9 @@ func seek(ctx context.Context, from actor, id watchdog.ID, wait time.Duration) (
 		if err != nil {
 			return w, err
 		}
-		pinned := w.Focus != nil && w.Focus.BeatAge >= 0 && (w.Focus.Generation != 0 || w.Focus.BootID != "")
 		ended := w.Focus != nil && w.Focus.Terminal != nil
 		_, served := from.(servedActor)
-		if pinned || ended || served || !time.Now().Before(deadline) {
+		if pinned(&w) || ended || served || !time.Now().Before(deadline) {
 			return w, nil
 		}
 		select {
@@ -208,6 +208,18 @@ func seek(ctx context.Context, from actor, id watchdog.ID, wait time.Duration) (
 		case <-time.After(settleStep):
 		}
 	}
+}
+
+// pinned reports whether the session in focus is seen well enough to pin a command
+// to its execution, and where the command is to go: Redis is read at once, and
+// carries commands only to who is not on NATS.
+func pinned(w *watchdog.Window) bool {
+	d := w.Focus
+	if d == nil || d.BeatAge < 0 || d.Generation == 0 && d.BootID == "" {
+		return false
+	}
+	onNATS := slices.ContainsFunc(w.Links, func(l watchdog.Link) bool { return l.Source == watchdog.SourceNATS && l.Phase != watchdog.LinkDown })
+	return !onNATS || d.Sources&watchdog.SourceNATS.Set() != 0
 }
 
 // confirmed asks whoever sits at the terminal.
