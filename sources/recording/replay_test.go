@@ -79,8 +79,15 @@ func text(t testing.TB, w watchdog.Window) string {
 	if focus == nil {
 		focus = &watchdog.Detail{}
 	}
+	var alert watchdog.Alert // shown by what it says, not by where it is
+	if focus.Alert != nil {
+		alert = *focus.Alert
+		bare := *focus
+		bare.Alert = nil
+		focus = &bare
+	}
 	// NaN has no JSON; this shows every field and is as exact as needed.
-	return fmt.Sprintf("%+v\n%+v", w, *focus)
+	return fmt.Sprintf("%+v\n%+v\n%+v", w, *focus, alert)
 }
 
 func verdicts(w watchdog.Window) map[string]string {
