@@ -150,12 +150,10 @@ func (e *evening) settle() {
 // until plays on, without a key, to a recorded time since the start.
 func (e *evening) until(at time.Duration) {
 	e.t.Helper()
-	e.at = at
-	e.feed.player.Seek(at)
-	for range 20 { // the screen's own time: the lens answers, and looks once more
-		time.Sleep(100 * time.Millisecond)
-		e.settle()
-	}
+	const own = 20 // steps of the screen's own time: the lens answers, and looks once more
+	e.at = max(at-own*step, 0)
+	e.feed.player.Seek(e.at)
+	e.pass(own)
 	if reached := e.feed.player.Progress().Offset; reached < at-time.Second {
 		e.t.Fatalf("the recording was played to %v, not to %v", reached, at)
 	}
@@ -174,17 +172,24 @@ func (e *evening) press(keys ...string) {
 			msg = tea.KeyPressMsg{Code: code, Text: key}
 		}
 		e.take(msg)
-		for range 5 {
-			time.Sleep(100 * time.Millisecond)
-			e.settle()
-		}
+		e.pass(5)
 	}
 }
 
 // wait lets a second pass on the screen's own clock.
 func (e *evening) wait() {
-	for range 10 {
-		time.Sleep(100 * time.Millisecond)
+	e.pass(10)
+}
+
+// step is how far the recorded time and the screen's own go together.
+const step = 100 * time.Millisecond
+
+// pass lets both times go on, for an engine whose time stands is blocked.
+func (e *evening) pass(steps int) {
+	for range steps {
+		e.at += step
+		e.feed.player.Seek(e.at)
+		time.Sleep(step)
 		e.settle()
 	}
 }
