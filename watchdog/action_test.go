@@ -398,8 +398,8 @@ func TestOperatorTellsWhatBecameOfACommand(t *testing.T) {
 				engine, audited := operated(t, OperatorConfig{Ways: []CommandWay{way{carry: tt.carry}}, Settle: tt.settle,
 					Released: func(context.Context, Record) string { return "released: ok" }})
 				a, err := engine.Do(t.Context(), Command{Op: tt.op, Session: "a", Generation: 2, IssuedBy: "ops1"})
-				if err != nil || a.Fate == FateRefused {
-					t.Fatalf("it was not asked for: %v, %v", a, err)
+				if err != nil {
+					t.Fatal(err)
 				}
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
@@ -532,4 +532,31 @@ func TestStopReachesASupervisorThatIsAboutToStartAgain(t *testing.T) {
 			t.Errorf("after %v a stop is delivered %d times, want %d", outcome, n, delivered)
 		}
 	}
+}
+
+func TestReceiverThatLiesOfAStopIsNotBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, audited := operated(t, OperatorConfig{
+			Ways: []CommandWay{way{carry: func(_ context.Context, c Command, _ func(Answer)) (Answer, error) {
+				return Answer{Command: c.ID, Session: c.Session, Generation: c.Generation, Fate: FateEffective, Detail: "it has ended", By: "liar"}, nil
+			}}},
+			Ended: func(context.Context, Command) bool { return false },
+			Settle: func(_ context.Context, r Record) (Record, error) {
+				t.Errorf("the end of one that beats is written: %+v", r)
+				return r, nil
+			},
+		})
+		a, err := engine.Do(t.Context(), Command{Op: OpStop, Session: "a", Generation: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := fateOf(t, engine, a.ID); got.Fate != FateIneffective || !strings.Contains(got.Detail, "still beats") {
+			t.Errorf("%v: %s", got.Fate, got.Detail)
+		}
+		if list := audited(); len(list) != 3 || list[1].Fate != FateAcknowledged {
+			t.Errorf("the audit has %v", list)
+		}
+	})
 }

@@ -21,6 +21,10 @@ type OperatorConfig struct {
 	// Number gives the number of the execution that a command means without one;
 	// nil: a command without a number writes no end.
 	Number func(context.Context, Command) (Generation, error)
+	// Ended waits until it can be told whether an execution whose receiver says that
+	// it was ended has ended: by its record, by its last beat, or because it beats
+	// no more. nil: its receiver is believed.
+	Ended func(context.Context, Command) bool
 	// Evidence is what the record of an end that was asked for keeps, as JSON;
 	// nil: nothing.
 	Evidence func(ID) []byte
@@ -202,15 +206,24 @@ func (o *Operator) deliver(ctx context.Context, c Command, ended bool) {
 		o.tell(c, FateRefused, err.Error(), w.WayName())
 	default:
 		if a.Fate == FateEffective && !ended && (c.Op == OpStop || c.Op == OpKill) {
-			a = o.stopped(ctx, c, a)
+			a = o.stopped(ctx, c, a, w.WayName())
 		}
 		o.post(a, w.WayName())
 	}
 }
 
-// stopped writes the end of an execution whose receiver has seen to it. A
-// supervisor has done so itself; an agent cannot.
-func (o *Operator) stopped(ctx context.Context, c Command, a Answer) Answer {
+// stopped verifies that an execution has ended of which its receiver says so, and
+// writes its end. A supervisor has done so itself; an agent cannot.
+func (o *Operator) stopped(ctx context.Context, c Command, a Answer, way string) Answer {
+	if o.cfg.Ended != nil {
+		word := a
+		word.Fate, word.Detail = FateAcknowledged, "its receiver says that it ended, which is being verified"
+		o.post(word, way)
+		if !o.cfg.Ended(ctx, c) {
+			a.Fate, a.Detail = FateIneffective, "its receiver says that it ended ("+a.Detail+"), and it still beats"
+			return a
+		}
+	}
 	if o.cfg.Settle == nil {
 		return a
 	}
