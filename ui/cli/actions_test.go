@@ -123,6 +123,7 @@ func (y *yard) lives(pid int) bool { return syscall.Kill(pid, 0) == nil }
 // TestActionsReachASessionOnAnotherMachine: dump, restart and stop of a remote
 // run, each with the truth for its fate; a newer generation is never touched.
 func TestActionsReachASessionOnAnotherMachine(t *testing.T) {
+	t.Parallel()
 	for _, bus := range []string{"NATS", "Redis"} {
 		t.Run(bus, func(t *testing.T) {
 			sources := []string{"--nats", "-", "--redis", "-"}
@@ -188,6 +189,7 @@ func (y *yard) audited(words ...string) {
 // TestCommandsThatNobodyVouchesForAreRefused: from a server that lets anybody in,
 // unsigned, to a run that does not trust it.
 func TestCommandsThatNobodyVouchesForAreRefused(t *testing.T) {
+	t.Parallel()
 	_, address := keepingNATS(t)
 	y := newYard(t, "publish: {interval: 1s}\n", "--nats", "nats://"+address, "--redis", "-")
 	pid := y.pid(1)
@@ -203,6 +205,7 @@ func TestCommandsThatNobodyVouchesForAreRefused(t *testing.T) {
 // TestExpireReachesEveryStore: the record, the hash and the key of a producer that
 // nobody supervises; its restart is refused before anything is sent.
 func TestExpireReachesEveryStore(t *testing.T) {
+	t.Parallel()
 	listen := fmt.Sprintf("127.0.0.1:%d", sourcetest.FreePort(t))
 	f := fleetOf(t, settleConfig, listen)
 	expiresOverHTTP(f, listen)
