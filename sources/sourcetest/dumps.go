@@ -206,7 +206,7 @@ func longDumps(t *testing.T, h DumpHarness) {
 			t.Errorf("of %d bytes %d came, truncated %v; up to %d can", size, len(got.Text), got.Truncated, h.Most)
 		default:
 			lines := strings.Split(strings.TrimSuffix(string(got.Text), "\n"), "\n")
-			if last := lines[len(lines)-1]; !strings.Contains(last, fmt.Sprintf("cut: ")) || !strings.Contains(last, fmt.Sprint(size)) && size <= wire.MaxDumpBytes {
+			if last := lines[len(lines)-1]; !strings.Contains(last, "cut: ") || !strings.Contains(last, fmt.Sprint(size)) && size <= wire.MaxDumpBytes {
 				t.Errorf("of %d bytes the last line is %q", size, last)
 			}
 			if body := strings.Join(lines[:len(lines)-1], "\n"); !strings.HasPrefix(string(d.Text), body) {
