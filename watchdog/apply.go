@@ -318,9 +318,7 @@ func (t *Tracker) optional(r *record, b *Beat) (recheck bool) {
 	if len(b.BootID) > 0 && sd.boot != string(b.BootID) {
 		sd.boot, sd.seq = string(b.BootID), -1
 	}
-	if b.Source == SourceNATS && sd.keyBoot != string(b.BootID) {
-		recheck = t.takenOver(r, sd) || recheck
-	}
+	recheck = t.takenOver(r, sd, b) || recheck
 	if b.Idle < 0 && r.flags&flagWorkKnown != 0 && len(b.BootID) > 0 {
 		r.flags, recheck = r.flags&^flagWorkKnown, true // who told the age of its work does not know it any more
 	}
@@ -352,19 +350,31 @@ func (t *Tracker) optional(r *record, b *Beat) (recheck bool) {
 	return t.waits(r, sd, b) || recheck
 }
 
-// takenOver is told that another publisher than that of the key speaks on NATS,
-// such as a child that beats for itself after its supervisor did. What becomes
-// of the key of the one before says nothing about it.
-func (t *Tracker) takenOver(r *record, sd *side) (recheck bool) {
-	if r.flags&flagKeyHeld == 0 {
-		return false
+// takenOver notices that another publisher speaks on one bus than did on the
+// other, such as a child that beats for itself after its supervisor did. That the
+// one before is silent there, or that its key goes, says nothing about it.
+func (t *Tracker) takenOver(r *record, sd *side, b *Beat) (recheck bool) {
+	switch {
+	case b.Source == SourceNATS:
+		if sd.natsBoot != string(b.BootID) {
+			sd.natsBoot = string(b.BootID)
+		}
+		if r.flags&flagKeyHeld == 0 || sd.keyBoot == string(b.BootID) {
+			return false
+		}
+		r.flags &^= flagKeyHeld
+		r.carried &^= SourceRedis.Set()
+		r.lastBy[SourceRedis] = noMoment
+		r.keyPolls, r.natsRunning = 0, 0
+		sd.keyGoneAt = never
+		return true
+	case b.Source == SourceRedis && b.AgeKind == AgeExact && r.carried&SourceNATS.Set() != 0 && sd.natsBoot != string(b.BootID):
+		r.carried &^= SourceNATS.Set()
+		r.lastBy[SourceNATS] = noMoment
+		r.natsRunning = 0
+		return true
 	}
-	r.flags &^= flagKeyHeld
-	r.carried &^= SourceRedis.Set()
-	r.lastBy[SourceRedis] = noMoment
-	r.keyPolls, r.natsRunning = 0, 0
-	sd.keyGoneAt = never
-	return true
+	return false
 }
 
 func (b *Beat) hasOptional() bool {

@@ -507,3 +507,52 @@ func TestTheKeyOfAGuardIsNotTakenOverByItself(t *testing.T) {
 	}
 	r.want("g", Disputed)
 }
+
+// The same with a child that beats into Redis alone: that nobody speaks on NATS
+// any more accuses nobody.
+func TestAPublisherThatTookOverInRedisIsNotContradicted(t *testing.T) {
+	for name, boot := range map[string]string{"five fields": "", "a guard": "own"} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Policy{}, SourceNATS, SourceRedis)
+			for seq, idle := range []time.Duration{0, 0, -1} { // the last hands over
+				for _, src := range []Source{SourceNATS, SourceRedis} {
+					r.send(beat("a", int64(seq), func(b *Beat) {
+						b.Source, b.BootID, b.Seq, b.Generation = src, []byte("sup"), int64(seq), 1
+						b.Interval, b.StallTimeout, b.Idle = 2*time.Second, time.Minute, idle
+					}))
+				}
+				r.run(time.Second, nil)
+			}
+			for i := range int64(150) {
+				r.send(beat("a", 3+2*i, func(b *Beat) {
+					b.Source, b.Task = SourceRedis, fmt.Appendf(nil, "chunk %d", i)
+					if boot != "" {
+						b.BootID, b.Seq = []byte(boot), i
+					}
+				}))
+				r.run(2*time.Second, nil)
+				r.want("a", Running)
+			}
+		})
+	}
+}
+
+// A guard whose NATS connection is lost beats on into Redis: it is one publisher,
+// and disputed.
+func TestAGuardThatIsHalfHeardIsDisputed(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS, SourceRedis)
+	send := func(src Source) {
+		seq := int64(r.at.Mono / time.Second)
+		r.send(beat("g", seq, func(b *Beat) {
+			b.Source, b.BootID, b.Seq, b.Interval, b.Idle = src, []byte("boot"), seq, 5*time.Second, 0
+		}))
+	}
+	for i := range 12 {
+		if i < 5 {
+			send(SourceNATS)
+		}
+		send(SourceRedis)
+		r.run(5*time.Second, nil)
+	}
+	r.want("g", Disputed)
+}

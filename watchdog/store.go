@@ -90,6 +90,7 @@ type record struct {
 type side struct {
 	boot, host, agent, message string
 	keyBoot                    string // boot id of who wrote the key in Redis
+	natsBoot                   string // boot id of who spoke on NATS last
 	oldBoots                   [4]string
 	seq, pid                   int64
 	interval, stallTimeout     time.Duration

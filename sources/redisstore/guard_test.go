@@ -95,7 +95,7 @@ func TestPlainGuardWritesFiveFields(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string, admin *redis.Client) {
 		g := openGuard(t, fast(address), nil)
-		for plain, want := range map[bool]int{true: 5, false: 18} {
+		for plain, want := range map[bool]int{true: 5, false: 19} {
 			if err := g.Publish(t.Context(), messageOf(watchdog.StateRunning, plain)); err != nil {
 				t.Fatal(err)
 			}
