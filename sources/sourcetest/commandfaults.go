@@ -48,7 +48,7 @@ func comesAgain(t *testing.T, h CommandHarness) {
 	b := h.Serve(t)
 	operator := h.open(t, b, "ops")
 	r := trusting("dying")
-	r.Lease = shortLease
+	r.Lease = time.Second // the heir has to begin within it
 	dying, kill := b.Open(t, r)
 	taken := make(chan struct{})
 	var first, second Desk
