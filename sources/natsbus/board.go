@@ -313,7 +313,7 @@ func (b *Board) Watch(ctx context.Context, tell func([]watchdog.AlertNote)) erro
 		case errors.Is(err, errClosed), errors.Is(err, ErrNoJetStream), isDenied(err), errors.As(err, &filled):
 			return err
 		case err != nil:
-			b.js.log.Warn("following the notes on alerts was interrupted", "error", plainly(err))
+			b.js.log.Info("following the notes on alerts was interrupted", "error", plainly(err))
 			pause(ctx, time.Second)
 		}
 	}

@@ -279,7 +279,7 @@ func (b *Board) Watch(ctx context.Context, tell func([]watchdog.AlertNote)) erro
 			return b.failed("the notes on alerts cannot be read", err)
 		default:
 			if attempt++; attempt == 1 {
-				b.conn.logger.Warn("following the notes on alerts was interrupted", "reason", explain(err, "").words)
+				b.conn.logger.Info("following the notes on alerts was interrupted", "reason", explain(err, "").words)
 			}
 			w.revision = "" // another server may answer next
 			wait = backoff(attempt)

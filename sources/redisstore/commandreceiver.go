@@ -42,7 +42,7 @@ func (c *Commands) Receive(ctx context.Context, id watchdog.ID, knows []watchdog
 		r.grouped, r.claimed = false, time.Time{}
 		if !warned {
 			warned = true
-			c.logger.Warn("receiving commands was interrupted", "session", id, "error", err)
+			c.logger.Info("receiving commands was interrupted", "session", id, "error", err)
 		}
 		pause(ctx, time.Second/2)
 	}
