@@ -132,9 +132,9 @@ func (b *Board) replace(ctx context.Context, c *conn, n watchdog.AlertNote, payl
 		case err == nil:
 			return nil
 		case isFault(err, faultWrongSequence): // somebody was faster
-		case neverSent(err), ctx.Err() != nil:
+		case isDenied(err), ctx.Err() != nil:
 			return err
-		default: // nobody knows; the leader does
+		default: // nobody knows; the leader does, and a stream that is gone is made anew
 			pause(ctx, 50*time.Millisecond)
 			if c, err = b.js.door.await(ctx, b.js.link); err != nil {
 				return err

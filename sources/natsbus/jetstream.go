@@ -353,8 +353,12 @@ func (j *jetStream) store(ctx context.Context, c *conn, stream, subject string, 
 	// A stream of another name over this subject must not take it.
 	header.Set(nats.ExpectedStreamHdr, stream)
 	m, err := j.request(ctx, c, &nats.Msg{Subject: subject, Header: header, Data: payload})
-	if errors.Is(err, nats.ErrNoResponders) {
-		return 0, errNoStream
+	for since := time.Now(); errors.Is(err, nats.ErrNoResponders); {
+		if ctx.Err() != nil || time.Since(since) > deafAfterBirth {
+			return 0, errNoStream
+		}
+		pause(ctx, deafAfterBirth/50)
+		m, err = j.request(ctx, c, &nats.Msg{Subject: subject, Header: header, Data: payload})
 	}
 	if err != nil {
 		return 0, err
@@ -375,6 +379,11 @@ func (j *jetStream) store(ctx context.Context, c *conn, stream, subject string, 
 	}
 	return ack.Sequence, nil
 }
+
+// deafAfterBirth is for how long a server may tell of a stream that it creates
+// for somebody else before that stream hears what is written to it: seen with
+// nats-server 2.9.10, some milliseconds.
+const deafAfterBirth = time.Second
 
 // errNoStream says that a write went to nobody: nothing was stored.
 var errNoStream = errors.New("no stream takes it")

@@ -121,8 +121,11 @@ func TestAbsence(t *testing.T) {
 func TestExpiryIsAbsence(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, address string, admin *redis.Client) {
+		ctx := context.Background()
 		_, rec := watch(t, fast(address))
-		admin.Set(context.Background(), keyA, beatOf("a", 1), time.Second)
+		admin.Set(ctx, keyA, beatOf("a", 1), time.Minute)
+		waitBeats(t, rec, 1)
+		admin.PExpire(ctx, keyA, time.Second) // not before it was seen
 		rec.Wait(t, 60*time.Second, "the key is gone by itself", func() bool {
 			return len(sourcetest.EventsOf[watchdog.KeyGone](rec, 0)) == 2
 		})

@@ -147,8 +147,29 @@ func (p *Process) Kill(t testing.TB) {
 	<-p.exited
 }
 
-// Pause stops it with SIGSTOP; its sockets stay open and nobody answers.
-func (p *Process) Pause(t testing.TB) { t.Helper(); p.signal(syscall.SIGSTOP) }
+// Pause stops it with SIGSTOP; its sockets stay open and nobody answers. A thread
+// that ran goes on for a moment, and could answer: Pause waits for all of them.
+func (p *Process) Pause(t testing.TB) {
+	t.Helper()
+	p.signal(syscall.SIGSTOP)
+	if !Eventually(10*time.Second, func() bool { return standsStill(p.cmd.Process.Pid) }) {
+		t.Fatalf("%s does not stop", p.path)
+	}
+}
+
+// standsStill reports whether every thread of a process is stopped, as far as
+// the system tells.
+func standsStill(pid int) bool {
+	threads, _ := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "stat"))
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		// The state is the first letter after the name, which may hold anything.
+		if _, state, ok := bytes.Cut(text[bytes.LastIndexByte(text, ')')+1:], []byte(" ")); err == nil && ok && state[0] != 'T' {
+			return false
+		}
+	}
+	return true
+}
 
 // Resume continues it with SIGCONT.
 func (p *Process) Resume(t testing.TB) { t.Helper(); p.signal(syscall.SIGCONT) }
