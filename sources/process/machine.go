@@ -92,6 +92,7 @@ const (
 	stepDropDump
 	stepSettle
 	stepBeat // say now what is new
+	stepKeep // nothing else, but what is kept changed
 )
 
 // fleet is what a machine asks of all sessions together.
@@ -109,10 +110,11 @@ type machine struct {
 	fleet  fleet
 	random func() float64 // in [0, 1)
 
-	phase phase
-	next  wish
-	cause cause
-	chain watchdog.RestartChain
+	phase   phase
+	next    wish
+	stopped bool // somebody stopped it: only an order starts it again, of the next supervisor too
+	cause   cause
+	chain   watchdog.RestartChain
 
 	started   time.Duration // of the run
 	ended     time.Duration // of the last run's leader
@@ -182,10 +184,15 @@ func (m *machine) cleared(now time.Duration) {
 	switch {
 	case m.next == wishStart:
 		m.begin(now)
+	case m.stopped:
+		m.stay()
 	case m.chain.Held:
 		m.hold()
 	}
 }
+
+// stay leaves a session down that somebody stopped, over supervisors.
+func (m *machine) stay() { m.rest("stopped, and not started again since; restart it to go on") }
 
 // hold keeps a session down that the supervisor before this one held.
 func (m *machine) hold() {
@@ -195,6 +202,10 @@ func (m *machine) hold() {
 // start is a person's wish, or that of the configuration. It reports whether it
 // changes anything.
 func (m *machine) start(now time.Duration) bool {
+	if m.stopped {
+		m.stopped = false
+		m.emit(step{do: stepKeep})
+	}
 	switch m.phase {
 	case phaseIdle, phaseHeld:
 		m.chain.Reset()
@@ -221,15 +232,26 @@ func (m *machine) restart(now time.Duration) bool {
 	return true
 }
 
-// stop ends what runs and starts nothing, whatever was planned.
+// stop is an order: it ends what runs and starts nothing, whatever was planned,
+// and holds until somebody starts the session again.
 func (m *machine) stop(now time.Duration, kill bool) bool {
+	if m.phase == phaseIdle {
+		return false
+	}
+	m.stopped = true
+	m.emit(step{do: stepKeep})
+	m.down(now, kill)
+	return true
+}
+
+// down ends what runs and starts nothing.
+func (m *machine) down(now time.Duration, kill bool) {
 	why := causeStop
 	if kill {
 		why = causeKill
 	}
 	switch m.phase {
 	case phaseIdle:
-		return false
 	case phaseHeld, phaseWaiting:
 		m.rest("stopped")
 		m.fleet.fine()
@@ -247,7 +269,6 @@ func (m *machine) stop(now time.Duration, kill bool) bool {
 			m.kill(now)
 		}
 	}
-	return true
 }
 
 // rest goes to where nothing runs and nothing is planned.

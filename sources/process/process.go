@@ -48,8 +48,8 @@ type Options struct {
 	Writer string // in terminal records: "run@eu1-01/812"; empty: "supervisor@host/pid"
 
 	// ByHand says that whoever started this process means to start its sessions:
-	// one that an earlier supervisor held as a crash loop runs once more, and is
-	// held again at its next failure.
+	// one that was stopped runs again, and one that an earlier supervisor held as
+	// a crash loop once more, and is held again at its next failure.
 	ByHand bool
 
 	Ends     Ends     // nil: generations are counted here and settled nowhere
@@ -210,8 +210,8 @@ func monoOf(c watchdog.Clock) func() time.Duration {
 	return func() time.Duration { return c.Now().Mono }
 }
 
-// Run ends what an earlier supervisor left, starts every session that no guard
-// holds, and returns when ctx has ended and nothing of them is left. It may be
+// Run ends what an earlier supervisor left, starts every session that nobody
+// stopped and no guard holds, and returns when ctx has ended and nothing of them is left. It may be
 // called once.
 func (s *Supervisor) Run(ctx context.Context) error {
 	s.life.Lock()
@@ -378,7 +378,7 @@ func (s *Supervisor) Start(id watchdog.ID) error {
 }
 
 // Stop ends what runs with SIGTERM, and after the grace with SIGKILL, and lets
-// nothing start again by itself. It returns once the end is verified; its Status
+// nothing start again by itself, in a later supervisor neither. It returns once the end is verified; its Status
 // names what survives. ErrSurvives, or the error of ctx, say that it is not.
 func (s *Supervisor) Stop(ctx context.Context, t Target) (Status, error) {
 	return s.stop(ctx, t, false)

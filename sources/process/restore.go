@@ -42,6 +42,7 @@ func (s *Supervisor) restore(state State) {
 			u.machine.chain = saved.Chain
 		}
 		u.machine.chain.Held = u.machine.chain.Held && !s.opts.ByHand
+		u.machine.stopped = saved.Stopped && !s.opts.ByHand
 		u.keeper.restore(saved)
 		u.left = saved.Run
 	}
@@ -106,7 +107,7 @@ func (s *Supervisor) save() {
 // keep takes the unit's part of the state; that of the ledger is the keeper's.
 func (u *unit) keep() {
 	m := u.machine
-	st := &SessionState{Argv: u.conf.Command, Dir: u.conf.Dir, Chain: m.chain, Restarts: m.restarts, Run: u.left}
+	st := &SessionState{Argv: u.conf.Command, Dir: u.conf.Dir, Chain: m.chain, Stopped: m.stopped, Restarts: m.restarts, Run: u.left}
 	if m.phase == phaseRunning || m.phase == phaseEnding {
 		st.Run = &RunState{BootID: u.bootID}
 		if c := u.child.Load(); c != nil {

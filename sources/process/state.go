@@ -29,6 +29,7 @@ type SessionState struct {
 	Argv       []string
 	Dir        string
 	Chain      watchdog.RestartChain
+	Stopped    bool // by somebody, who did not start it again
 	Restarts   int
 	Generation watchdog.Generation // the last one that is known
 	Run        *RunState           // nil: nothing runs

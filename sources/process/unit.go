@@ -237,12 +237,12 @@ func (u *unit) run(ctx context.Context) {
 }
 
 // wakeUp ends what a killed supervisor left, and then starts the session unless
-// it is held.
+// it was stopped or is held.
 func (u *unit) wakeUp(ctx context.Context) {
 	switch {
 	case u.left != nil:
 		u.machine.clearing()
-		if !u.machine.chain.Held {
+		if !u.machine.chain.Held && !u.machine.stopped {
 			u.machine.next = wishStart
 		}
 		left := *u.left
@@ -252,6 +252,8 @@ func (u *unit) wakeUp(ctx context.Context) {
 				_ = u.tell(func(now time.Duration) { u.left = nil; u.machine.cleared(now) })
 			}
 		})
+	case u.machine.stopped:
+		u.machine.stay()
 	case u.machine.chain.Held:
 		u.machine.hold()
 	default:
@@ -264,7 +266,7 @@ func (u *unit) wakeUp(ctx context.Context) {
 func (u *unit) shutDown(now time.Duration) {
 	switch u.machine.phase {
 	case phaseRunning, phaseEnding, phaseNumbering:
-		u.machine.stop(now, false)
+		u.machine.down(now, false)
 	case phaseIdle, phaseClearing, phaseWaiting, phaseHeld:
 	}
 }
@@ -401,6 +403,7 @@ func (u *unit) do(s step, now time.Duration) {
 		} else {
 			u.beat(now)
 		}
+	case stepKeep: // carryOut does
 	}
 }
 

@@ -1,0 +1,132 @@
+package process
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sessionwatch/sessionwatch/watchdog"
+)
+
+// newestState is a store that is read like the file of a supervisor that was
+// killed just now.
+type newestState struct {
+	mu   sync.Mutex
+	left State
+}
+
+func (s *newestState) Load() (State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left, nil
+}
+
+func (s *newestState) Save(st State) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = st
+	return nil
+}
+
+// A stop is kept before it is answered, wherever in its life the session is: a
+// supervisor that is killed right after it is followed by one that leaves the
+// session down until somebody starts it.
+func TestAStopOutlivesItsSupervisor(t *testing.T) {
+	t.Parallel()
+	slow := func(o *Options) { o.Guard.BackoffMin, o.Guard.BackoffMax = time.Hour, time.Hour }
+	for _, c := range []struct {
+		name, script string
+		guard        func(*Options)
+		phase        watchdog.SupervisorPhase // when it is stopped
+	}{
+		{"running", "sleep 60", nil, watchdog.SupervisorRunning},
+		{"waiting for a restart", "exit 1", slow, watchdog.SupervisorRestarting},
+		{"held as a crash loop", "exit 1", nil, watchdog.SupervisorCrashLoop},
+		{"stopping already", "trap '' TERM; while :; do sleep 1; done", nil, watchdog.SupervisorStopping},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			conf := shell("a", c.script)
+			conf.StopGrace = 300 * time.Millisecond
+			store := new(newestState)
+			with := func(o *Options) {
+				if c.guard != nil {
+					c.guard(o)
+				}
+				o.Store = store
+			}
+			first, end := superviseUntil(t, new(witness), with, conf)
+			is := func(s *Supervisor, want watchdog.SupervisorPhase) func() bool {
+				return func() bool {
+					st, err := s.Session("a")
+					return err == nil && st.Phase == want && (want != watchdog.SupervisorRunning || st.PID > 0)
+				}
+			}
+			ctx := within(t)
+			if c.phase == watchdog.SupervisorStopping {
+				eventually(t, "running", is(first, watchdog.SupervisorRunning))
+				given, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+				_, _ = first.Stop(given, Target{ID: "a"}) // answered before its end
+				cancel()
+			} else {
+				eventually(t, c.name, is(first, c.phase))
+				if _, err := first.Stop(ctx, Target{ID: "a"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			killed, _ := store.Load()
+			end()
+			for id, s := range killed.Sessions {
+				s.Run = nil // its processes are gone by now
+				killed.Sessions[id] = s
+			}
+
+			for range 2 { // and one that only looks on does not forget it
+				store.left = killed
+				next, end := superviseUntil(t, new(witness), with, conf)
+				eventually(t, "known to be down", func() bool {
+					st, _ := next.Session("a")
+					return strings.HasPrefix(st.Detail, "stopped, ") || st.Runs > 0
+				})
+				end()
+				killed, _ = store.Load()
+				if st, _ := next.Session("a"); st.Runs != 0 || st.Phase != watchdog.SupervisorNone {
+					t.Fatalf("%d runs, %v: %s", st.Runs, st.Phase, st.Detail)
+				}
+			}
+
+			byHand, end := superviseUntil(t, new(witness), func(o *Options) { with(o); o.ByHand = true }, conf)
+			eventually(t, "started by hand", func() bool { st, _ := byHand.Session("a"); return st.Runs > 0 })
+			end()
+			if c.phase != watchdog.SupervisorRunning {
+				return
+			}
+			store.left = killed
+			last, end := superviseUntil(t, new(witness), with, conf)
+			defer end()
+			if _, err := last.Restart(ctx, Target{ID: "a"}); err != nil {
+				t.Fatal(err)
+			}
+			if now, _ := store.Load(); now.Sessions["a"].Stopped {
+				t.Error("who started it again is forgotten")
+			}
+		})
+	}
+}
+
+// The end of a supervisor is nobody's stop: the next one starts what ran.
+func TestTheEndOfASupervisorIsNoStop(t *testing.T) {
+	t.Parallel()
+	store := new(newestState)
+	with := func(o *Options) { o.Store = store }
+	runs := func(s *Supervisor) func() bool {
+		return func() bool { st, _ := s.Session("a"); return st.PID > 0 }
+	}
+	for range 2 {
+		s, end := superviseUntil(t, new(witness), with, shell("a", "sleep 60"))
+		eventually(t, "running", runs(s))
+		end()
+	}
+}
