@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sessionwatch/sessionwatch/internal/lifetime"
 	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -57,9 +58,9 @@ type Bus struct {
 	pending int           // messages that may wait for our callback
 	ask     chan struct{} // publish a ping
 
-	life sync.Mutex
-	quit chan struct{} // closed by Close
-	done chan struct{} // closed when Run has returned; nil before Run
+	life lifetime.Run
+	quit chan struct{} // closed by stop
+	stop func()
 
 	// Owned by the link's goroutine.
 	now        *conn
@@ -91,6 +92,7 @@ func open(o Options, subject string, sink Sink, clock watchdog.Clock, log *slog.
 		ask: make(chan struct{}, 1), quit: make(chan struct{}),
 		intake: newIntake(mono, sink, log),
 	}
+	b.stop = sync.OnceFunc(func() { close(b.quit) })
 	b.link = newLink(p, mono, log, b, subject, func(ev watchdog.LinkChanged) { sink.Post(ev) })
 	sink.Post(watchdog.SourceAdded{Source: watchdog.SourceNATS, At: mono()})
 	sink.Post(b.Link())
@@ -115,24 +117,11 @@ func monoOf(clock watchdog.Clock) func() time.Duration {
 // Run connects, stays connected, and returns nil when ctx ends or Close is
 // called. It may be called once.
 func (b *Bus) Run(ctx context.Context) error {
-	b.life.Lock()
-	if b.done != nil {
-		b.life.Unlock()
-		return errors.New("natsbus: Run was called twice on one Bus")
+	ctx, finish, err := b.life.Begin(ctx)
+	if err != nil {
+		return err
 	}
-	done := make(chan struct{})
-	b.done = done
-	b.life.Unlock()
-	defer close(done)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-b.quit:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	defer finish()
 	b.link.run(ctx)
 	b.intake.close()
 	return nil
@@ -141,17 +130,8 @@ func (b *Bus) Run(ctx context.Context) error {
 // Close ends Run and waits for it. The sink hears nothing afterwards. It may be
 // called more than once, and without Run.
 func (b *Bus) Close() {
-	b.life.Lock()
-	select {
-	case <-b.quit:
-	default:
-		close(b.quit)
-	}
-	done := b.done
-	b.life.Unlock()
-	if done != nil {
-		<-done
-	}
+	b.stop()
+	b.life.End()
 	b.intake.close()
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sessionwatch/sessionwatch/internal/lifetime"
 	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -61,7 +62,7 @@ func (d *deniedError) Error() string {
 type jetStream struct {
 	link *link
 	door *door
-	life life
+	life lifetime.Run
 	log  *slog.Logger
 	mono func() time.Duration
 	plan *plan
@@ -86,7 +87,7 @@ func newJetStream(o Options, about string, clock watchdog.Clock, log *slog.Logge
 }
 
 func (j *jetStream) run(ctx context.Context) error {
-	ctx, finish, err := j.life.begin(ctx)
+	ctx, finish, err := j.life.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (j *jetStream) run(ctx context.Context) error {
 
 func (j *jetStream) close() {
 	j.door.lock()
-	j.life.end()
+	j.life.End()
 }
 
 func (j *jetStream) up(*conn) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sessionwatch/sessionwatch/internal/lifetime"
 	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -31,7 +32,7 @@ type OutputLines func(id watchdog.ID, from int64, most int) []wire.OutputLine
 // does: a wish on a session's subject holds for wire.OutputHold.
 type Output struct {
 	link   *link
-	life   life
+	life   lifetime.Run
 	log    *slog.Logger
 	ids    []watchdog.ID
 	by     string
@@ -72,7 +73,7 @@ func OpenOutput(o Options, ids []watchdog.ID, by string, read OutputLines, clock
 // Run connects, sends, and returns nil when ctx ends or Close is called. It may
 // be called once.
 func (o *Output) Run(ctx context.Context) error {
-	ctx, finish, err := o.life.begin(ctx)
+	ctx, finish, err := o.life.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func (o *Output) Run(ctx context.Context) error {
 }
 
 // Close ends Run and waits for it.
-func (o *Output) Close() { o.life.end() }
+func (o *Output) Close() { o.life.End() }
 
 // send is the one goroutine that reads and sends.
 func (o *Output) send(ctx context.Context) {

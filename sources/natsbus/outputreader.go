@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sessionwatch/sessionwatch/internal/lifetime"
 	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -34,7 +35,7 @@ var ErrNobodySends = errors.New("no supervisor sends its output over NATS: sessi
 type OutputReader struct {
 	link *link
 	door *door
-	life life
+	life lifetime.Run
 	log  *slog.Logger
 	mono func() time.Duration
 	need chan struct{} // somebody asked
@@ -81,7 +82,7 @@ func OpenOutputReader(o Options, clock watchdog.Clock, log *slog.Logger) (*Outpu
 // Run waits until somebody asks, connects, and returns nil when ctx ends or
 // Close is called. It may be called once.
 func (r *OutputReader) Run(ctx context.Context) error {
-	ctx, finish, err := r.life.begin(ctx)
+	ctx, finish, err := r.life.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (r *OutputReader) Close() {
 	}
 	r.mu.Unlock()
 	r.door.lock()
-	r.life.end()
+	r.life.End()
 	r.running.Wait()
 }
 

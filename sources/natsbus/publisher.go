@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sessionwatch/sessionwatch/internal/lifetime"
 	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/termtext"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
@@ -33,7 +34,7 @@ type Publisher struct {
 	log  *slog.Logger
 
 	door *door
-	life life
+	life lifetime.Run
 
 	pings *pings // who hears pings; nil: nobody
 }
@@ -58,7 +59,7 @@ func OpenPublisher(o Options, clock watchdog.Clock, log *slog.Logger) (*Publishe
 // Run connects, sends, and returns nil when ctx ends or Close is called. It may
 // be called once.
 func (p *Publisher) Run(ctx context.Context) error {
-	ctx, finish, err := p.life.begin(ctx)
+	ctx, finish, err := p.life.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 // what only stood in a slot may not have.
 func (p *Publisher) Close() {
 	p.door.lock()
-	p.life.end()
+	p.life.End()
 }
 
 // PublishBeat puts an encoded beat into the slot of its session and returns at

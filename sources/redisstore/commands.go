@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sessionwatch/sessionwatch/internal/lifetime"
 	"github.com/sessionwatch/sessionwatch/internal/orders"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -56,7 +57,7 @@ type Commands struct {
 	desk   *orders.Desk
 	clock  watchdog.Clock
 	logger *slog.Logger
-	life   life
+	life   lifetime.Run
 	quit   chan struct{}
 	close  func()
 	tells  chan telling
@@ -98,7 +99,7 @@ func OpenCommands(o Options, co CommandOptions, clock watchdog.Clock, logger *sl
 // Run tells senders what becomes of their commands, and returns nil when ctx ends
 // or Close is called. It may be called once.
 func (c *Commands) Run(ctx context.Context) error {
-	ctx, finish, err := c.life.begin(ctx)
+	ctx, finish, err := c.life.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func (c *Commands) Run(ctx context.Context) error {
 // Close ends Run and every call, and waits for Run.
 func (c *Commands) Close() {
 	c.close()
-	c.life.end()
+	c.life.End()
 	over, limit := make(chan struct{}), time.NewTimer(2*blockFor)
 	defer limit.Stop()
 	go func() { c.reading.Wait(); close(over) }()

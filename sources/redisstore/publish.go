@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sessionwatch/sessionwatch/internal/lifetime"
 	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -48,7 +49,7 @@ type Publisher struct {
 	clock  watchdog.Clock
 	logger *slog.Logger
 	latest atomic.Pointer[watchdog.LinkChanged]
-	life   life
+	life   lifetime.Run
 
 	cancel context.CancelFunc // ends the clients
 	wake   chan struct{}      // there is something to send
@@ -153,14 +154,14 @@ func (p *Publisher) Counts() Counts {
 // PublishNow for a last word.
 func (p *Publisher) Close() {
 	p.cancel()
-	p.life.end()
+	p.life.End()
 	p.client.Load().Close()
 }
 
 // Run sends what is published, and returns nil when ctx ends or Close is
 // called. It may be called once.
 func (p *Publisher) Run(ctx context.Context) error {
-	ctx, finish, err := p.life.begin(ctx)
+	ctx, finish, err := p.life.Begin(ctx)
 	if err != nil {
 		return err
 	}

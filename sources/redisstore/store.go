@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sessionwatch/sessionwatch/internal/lifetime"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -28,7 +29,7 @@ type Store struct {
 	logger *slog.Logger
 	out    *outbox
 	retry  chan struct{}
-	life   life
+	life   lifetime.Run
 	latest atomic.Pointer[watchdog.LinkChanged] // as last told
 
 	// Owned by the loop.
@@ -74,12 +75,12 @@ func (s *Store) Retry() { ring(s.retry) }
 
 // Close ends Run and waits for it. The sink hears nothing afterwards. It may be
 // called more than once, and without Run.
-func (s *Store) Close() { s.life.end() }
+func (s *Store) Close() { s.life.End() }
 
 // Run polls, whatever the server does, and returns nil when ctx ends or Close
 // is called. It may be called once.
 func (s *Store) Run(ctx context.Context) error {
-	ctx, finish, err := s.life.begin(ctx)
+	ctx, finish, err := s.life.Begin(ctx)
 	if err != nil {
 		return err
 	}
