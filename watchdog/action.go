@@ -20,18 +20,16 @@ type Answered struct {
 	Answer Answer
 	Way    string        // by which it went: "here", "nats", "redis"
 	At     time.Duration // Mono
+	// Unverified: a receiver alone says that it ended the execution, which is yet
+	// to be seen.
+	Unverified bool
 }
 
 func (Ordered) event()  {}
 func (Answered) event() {}
 
 // Deliver asks to carry a command to its receiver, or an expire out.
-type Deliver struct {
-	Command Command
-	// Ended says that the record of its target was there before it was asked
-	// for: what is left to stop is the restart.
-	Ended bool
-}
+type Deliver struct{ Command Command }
 
 // Conclude asks to make an answer the one result of its command, unless there is
 // one, and to tell which stands.
@@ -79,9 +77,10 @@ type action struct {
 	Action
 	asked, said time.Duration // Mono
 	seen        moment        // the first sight of its target's execution
-	afterEnd    bool          // its target had a record when it was asked for
+	afterEnd    bool          // its target had a record when it was asked for: what is left to stop is its restart
 	proposed    *Answer       // what we saw, until its result stands
 	proposedAt  time.Duration
+	told        *toldEnd // what its receiver says of its end, until that was verified
 }
 
 // actions are the commands that were asked for here, oldest first.
@@ -117,7 +116,7 @@ func (t *Tracker) ordered(e Ordered) {
 		return
 	}
 	t.told(a)
-	t.effects = append(t.effects, Deliver{Command: c, Ended: ended})
+	t.effects = append(t.effects, Deliver{c})
 }
 
 // same finds an open action that asks for the same thing.
@@ -291,7 +290,11 @@ func (t *Tracker) answered(e Answered) {
 	if e.Answer.Fate < a.Fate {
 		return
 	}
-	if a.proposed != nil && !e.Answer.Fate.Final() {
+	if (a.proposed != nil || a.told != nil) && !e.Answer.Fate.Final() {
+		return
+	}
+	if e.Unverified && e.Answer.Fate == FateEffective && a.proposed == nil && !a.afterEnd {
+		t.believe(a, e.Answer, now)
 		return
 	}
 	t.fate(a, e.Answer.Fate, e.Answer.Detail, e.Answer.By, now)
@@ -306,7 +309,7 @@ func (t *Tracker) fate(a *action, f Fate, detail, by string, now time.Duration) 
 		a.Detail = detail
 	}
 	if f.Final() {
-		a.proposed = nil
+		a.proposed, a.told = nil, nil
 		a.Next = t.nextStep(a)
 		t.actions.open--
 		t.raiseFailed(a, heard)
@@ -417,6 +420,8 @@ func (t *Tracker) watchActions(now time.Duration) {
 	for _, a := range slices.Clone(t.actions.list) {
 		switch {
 		case a.Fate.Final():
+		case a.told != nil:
+			t.verify(a, now)
 		case a.proposed == nil:
 			if f, why := t.seenOf(a, now); f != FateNone {
 				p := Answer{Command: a.ID, Session: a.Session, Generation: a.Generation, Fate: f, Detail: why}

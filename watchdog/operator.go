@@ -21,10 +21,6 @@ type OperatorConfig struct {
 	// Number gives the number of the execution that a command means without one;
 	// nil: a command without a number writes no end.
 	Number func(context.Context, Command) (Generation, error)
-	// Ended waits until it can be told whether an execution whose receiver says that
-	// it was ended has ended: by its record, by its last beat, or because it beats
-	// no more. nil: its receiver is believed.
-	Ended func(context.Context, Command) bool
 	// Evidence is what the record of an end that was asked for keeps, as JSON;
 	// nil: nothing.
 	Evidence func(ID) []byte
@@ -48,7 +44,7 @@ type Operator struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	jobs    []Effect // Deliver and Conclude, not begun yet
+	jobs    []Effect // Deliver, Confirm and Conclude, not begun yet
 	audits  []Action
 	cancels map[string]context.CancelFunc // of what is being carried, by command
 	wake    chan struct{}
@@ -78,7 +74,7 @@ func (o *Operator) Effects(effects []Effect) {
 	defer o.mu.Unlock()
 	for _, e := range effects {
 		switch e := e.(type) {
-		case Deliver, Conclude:
+		case Deliver, Confirm, Conclude:
 			o.jobs = append(o.jobs, e)
 			ring(o.wake)
 		case Fated:
@@ -158,8 +154,13 @@ func (o *Operator) do(ctx context.Context, e Effect) {
 		if c.Op == OpExpire {
 			o.expire(ctx, c)
 		} else {
-			o.deliver(ctx, c, e.Ended)
+			o.deliver(ctx, c)
 		}
+	case Confirm:
+		c = e.Command
+		ctx, cancel := context.WithTimeout(ctx, effectWithin)
+		defer cancel()
+		o.post(o.stopped(ctx, c, e.Answer), e.Way)
 	case Conclude:
 		c = Command{ID: e.Answer.Command, Session: e.Answer.Session, Generation: e.Answer.Generation}
 		o.conclude(ctx, e.Answer)
@@ -186,15 +187,18 @@ func (o *Operator) way(id ID) CommandWay {
 	return nil
 }
 
-// deliver brings a command to its receiver and tells what becomes of it. ended:
-// the record of its target stood before.
-func (o *Operator) deliver(ctx context.Context, c Command, ended bool) {
+// deliver brings a command to its receiver and tells what becomes of it.
+func (o *Operator) deliver(ctx context.Context, c Command) {
 	w := o.way(c.Session)
 	if w == nil {
 		o.tell(c, FateRefused, "no bus carries commands to it", "")
 		return
 	}
-	a, err := w.Carry(ctx, c, func(word Answer) { o.post(word, w.WayName()) })
+	taken := false // by a receiver
+	a, err := w.Carry(ctx, c, func(word Answer) {
+		taken = taken || word.Fate >= FateDelivered
+		o.post(word, w.WayName())
+	})
 	switch {
 	case ctx.Err() != nil:
 		return // its fate is known, or whoever comes next reads it
@@ -202,28 +206,19 @@ func (o *Operator) deliver(ctx context.Context, c Command, ended bool) {
 		o.tell(c, FateRefused, "nobody supervises it", w.WayName())
 	case errors.Is(err, ErrNobody):
 		o.tell(c, FateUndeliverable, ErrNobody.Error(), w.WayName())
+	case err != nil && taken: // what we see of its target tells the rest
+		o.tell(c, FateAcknowledged, "it was taken, and its result cannot be read: "+err.Error(), w.WayName())
 	case err != nil:
 		o.tell(c, FateRefused, err.Error(), w.WayName())
-	default:
-		if a.Fate == FateEffective && !ended && (c.Op == OpStop || c.Op == OpKill) {
-			a = o.stopped(ctx, c, a, w.WayName())
-		}
-		o.post(a, w.WayName())
+	default: // an end that a receiver tells of is verified before it counts
+		claims := a.Fate == FateEffective && (c.Op == OpStop || c.Op == OpKill)
+		o.cfg.Post(Answered{Answer: a, Way: w.WayName(), At: o.cfg.Clock.Now().Mono, Unverified: claims})
 	}
 }
 
-// stopped verifies that an execution has ended of which its receiver says so, and
-// writes its end. A supervisor has done so itself; an agent cannot.
-func (o *Operator) stopped(ctx context.Context, c Command, a Answer, way string) Answer {
-	if o.cfg.Ended != nil {
-		word := a
-		word.Fate, word.Detail = FateAcknowledged, "its receiver says that it ended, which is being verified"
-		o.post(word, way)
-		if !o.cfg.Ended(ctx, c) {
-			a.Fate, a.Detail = FateIneffective, "its receiver says that it ended ("+a.Detail+"), and it still beats"
-			return a
-		}
-	}
+// stopped writes the end of an execution that was seen to have ended. A supervisor
+// has done so itself; an agent cannot.
+func (o *Operator) stopped(ctx context.Context, c Command, a Answer) Answer {
 	if o.cfg.Settle == nil {
 		return a
 	}

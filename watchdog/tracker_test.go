@@ -14,8 +14,9 @@ type rig struct {
 	// sources answer a round trip every tick while true.
 	up [sourceCount]bool
 
-	raised []Raise
-	over   []NoteOver
+	raised   []Raise
+	over     []NoteOver
+	confirms []Confirm
 }
 
 func newRig(t *testing.T, p Policy, sources ...Source) *rig {
@@ -44,6 +45,8 @@ func (r *rig) keep(effects []Effect) {
 			r.raised = append(r.raised, e)
 		case NoteOver:
 			r.over = append(r.over, e)
+		case Confirm:
+			r.confirms = append(r.confirms, e)
 		}
 	}
 }

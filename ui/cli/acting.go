@@ -65,7 +65,7 @@ func newActing(settings *config.Config, o actingOptions) *acting {
 		a.ways = append(a.ways, b)
 		ways = append(ways, b)
 	}
-	c := watchdog.OperatorConfig{Ways: ways, Ended: a.ended, Evidence: a.evidence, Released: a.release, Name: a.by, Clock: o.clock,
+	c := watchdog.OperatorConfig{Ways: ways, Evidence: a.evidence, Released: a.release, Name: a.by, Clock: o.clock,
 		Post: func(ev watchdog.Event) { a.engine.Post(ev) }, Audit: a.keep, Log: o.log}
 	if a.acts().Settles {
 		if o.settling == nil {
@@ -230,44 +230,6 @@ func (a *acting) seenOn(src watchdog.Source, id watchdog.ID) bool {
 	}
 	buses := d.Sources & (watchdog.SourceNATS.Set() | watchdog.SourceRedis.Set())
 	return buses == 0 || buses&src.Set() != 0
-}
-
-// How a stop is verified: a beat that was on its way counts for nothing, and who
-// beats seldom is waited for no longer than endedMost.
-const (
-	endedStep  = 100 * time.Millisecond
-	endedGrace = time.Second
-	endedLeast = 3 * time.Second
-	endedMost  = 90 * time.Second
-)
-
-// ended waits until it is seen whether an execution has ended, as its receiver
-// says: its record stands, its last beat said so, another one is current, or it
-// beats no more for two intervals.
-func (a *acting) ended(ctx context.Context, c watchdog.Command) bool {
-	began := time.Now()
-	ticker := time.NewTicker(endedStep)
-	defer ticker.Stop()
-	for {
-		d := a.look(ctx, c.Session)
-		since := time.Since(began)
-		switch {
-		case d == nil: // it is not known any more
-			return true
-		case d.Terminal != nil && !d.Terminal.Foreign, d.Verdict.Ended(), d.State == "completed", d.State == "error",
-			c.Generation != 0 && d.Generation > c.Generation, c.BootID != "" && d.BootID != "" && d.BootID != c.BootID:
-			return true
-		case d.BeatAge >= 0 && since-d.BeatAge > endedGrace:
-			return false
-		case since > min(max(2*d.Cadence+endedGrace, endedLeast), endedMost):
-			return true
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-ticker.C:
-		}
-	}
 }
 
 // fleet is the identity of the authority, as far as we know it.
