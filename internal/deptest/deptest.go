@@ -40,7 +40,7 @@ func rooms() []room {
 	return []room{
 		{path: "watchdog/...", own: []string{"watchdog"}, onlyLibs: none},
 		{path: "internal/...", own: []string{"watchdog", "internal/termtext", "internal/spelling"}},
-		{path: "internal/orders", own: []string{"watchdog", "internal/wire"}, onlyLibs: none},
+		{path: "internal/orders", own: []string{"watchdog/...", "internal/wire"}, onlyLibs: none},
 		{path: "sources/...", own: []string{"watchdog/...", "internal/..."}},
 		{path: "sources/recording/recordingtest", own: []string{"watchdog/...", "internal/...", "sources/recording"}},
 		{path: "demo/...", own: []string{"watchdog/...", "internal/...", "sources/..."}},
