@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -133,7 +132,7 @@ func survivesDeath(t *testing.T, h LedgerHarness) {
 
 // kills is how often a store is killed: the full figure where there is time.
 func kills() int {
-	if os.Getenv("SESSIONWATCH_SOAK") == "long" {
+	if Soaking() {
 		return 100
 	}
 	return 3

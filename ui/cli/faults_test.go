@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sessionwatch/sessionwatch/sources/recording"
+	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
 	"github.com/sessionwatch/sessionwatch/ui/terminal/terminaltest"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -297,7 +298,7 @@ func TestServersAwayAccuseNobody(t *testing.T) {
 		if blind > 20*time.Second*slack {
 			t.Errorf("%s: unknown only after %v", way, blind)
 		}
-		figure(t, "7", fmt.Sprintf("both servers %s for %v, %d sessions, 1 s beats", way, back[i].Sub(gone[i]).Round(time.Second), n),
+		sourcetest.Figure(t, "7", fmt.Sprintf("both servers %s for %v, %d sessions, 1 s beats", way, back[i].Sub(gone[i]).Round(time.Second), n),
 			"nobody accused; unknown within 20 s; right 5 s after they are back",
 			fmt.Sprintf("0 accused; unknown after %.1f s; right after %.1f s", blind.Seconds(), right.Seconds()))
 	}
@@ -356,7 +357,7 @@ func TestManyRestartsEndInTheSameView(t *testing.T) {
 		h.n = s.n
 		worst = max(worst, h.until(s.back, watchdog.Running))
 	}
-	figure(t, "7, 14", fmt.Sprintf("nats-server killed %d times, %s sessions at the end, 1 s beats", kills, thousands(n)),
+	sourcetest.Figure(t, "7, 14", fmt.Sprintf("nats-server killed %d times, %s sessions at the end, 1 s beats", kills, thousands(n)),
 		"0 accused; right 5 s after the server is back; same view as a fresh observer",
 		fmt.Sprintf("0 accused; all beat by NATS again after %.1f s at worst; same view of %d", worst.Seconds(), n))
 	if worst > 5*time.Second*slack {
@@ -390,7 +391,7 @@ func TestStoppedObserverAccusesNobody(t *testing.T) {
 	h, last := seen.innocent(n)
 	screen.innocent(t)
 	fresh(t, last, n)
-	figure(t, "6", fmt.Sprintf("stopped for %v, %d sessions, 1 s beats", length, n), "0 accused",
+	sourcetest.Figure(t, "6", fmt.Sprintf("stopped for %v, %d sessions, 1 s beats", length, n), "0 accused",
 		fmt.Sprintf("0 accused; all running %.1f s after it goes on", h.until(went, watchdog.Running).Seconds()))
 }
 
@@ -425,7 +426,7 @@ func TestFloodOfIdsIsShedExactly(t *testing.T) {
 	if resident > 300<<20 {
 		t.Errorf("it took %d MB", resident>>20)
 	}
-	figure(t, "50", fmt.Sprintf("flood of %d unknown ids, %d known", flood, known), "<= 300 MB; no known one dropped; shed count exact",
+	sourcetest.Figure(t, "50", fmt.Sprintf("flood of %d unknown ids, %d known", flood, known), "<= 300 MB; no known one dropped; shed count exact",
 		fmt.Sprintf("%d MB; %d known running; shed %d, dropped %d", resident>>20, last.Fleet.ByVerdict[watchdog.Running], last.Self.Shed, last.Self.Drops))
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
 	"github.com/sessionwatch/sessionwatch/ui/terminal/terminaltest"
 )
 
@@ -202,7 +203,7 @@ func TestLoad100kSessions(t *testing.T) {
 				t.Errorf("under load somebody is accused, or beats are lost:\n%s", screen)
 			}
 			at := func(q float64) float64 { return taps[int(q*float64(len(taps)-1))].Seconds() * 1e3 }
-			figure(t, "P6", fmt.Sprintf("%s: %d sessions, %d beats/s", c.name, loadSessions, loadRate), "key to screen p50 <= 25 ms; drops 0; memory flat",
+			sourcetest.Figure(t, "P6", fmt.Sprintf("%s: %d sessions, %d beats/s", c.name, loadSessions, loadRate), "key to screen p50 <= 25 ms; drops 0; memory flat",
 				fmt.Sprintf("key p50 %.1f ms, p99 %.1f ms; drops 0: %v; RSS %d MB after 30 s, %d MB after %v; CPU %.0f %% of one; %.0f B/s",
 					at(0.5), at(0.99), strings.Contains(screen, "drops 0"), early>>20, late>>20, time.Since(began).Round(time.Second), share, drawn))
 		})

@@ -15,13 +15,10 @@ import (
 	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
 )
 
-// soaking says that the full counts are wanted, not those that every change is
-// tested with.
-func soaking() bool { return os.Getenv("SESSIONWATCH_SOAK") == "long" }
-
-// amount chooses between the two.
+// amount chooses between the counts that every change is tested with and the full
+// ones.
 func amount[T any](short, long T) T {
-	if soaking() {
+	if sourcetest.Soaking() {
 		return long
 	}
 	return short
@@ -40,23 +37,6 @@ func measures(t *testing.T) {
 	if racing {
 		t.Skip("it measures; it runs without the race detector")
 	}
-}
-
-// figure adds a row to the table that .ci/soak prints.
-func figure(t testing.TB, fault, load, goal, seen string) {
-	t.Helper()
-	row := fmt.Sprintf("| %s | %s | %s | %s |", fault, load, goal, seen)
-	t.Log(row)
-	path := os.Getenv("SESSIONWATCH_SOAK_TABLE")
-	if path == "" {
-		return
-	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	fmt.Fprintln(f, row)
 }
 
 // realNATS starts nats-server on a port of its own.

@@ -70,7 +70,7 @@ func TestReleasedFleetIsSettledSoon(t *testing.T) {
 	if got := len(f.ends()); got != n {
 		t.Errorf("%d records of %d", got, n)
 	}
-	figure(t, "7, 8", fmt.Sprintf("%d sessions that fell together released, 2 serves, JetStream and Redis", n), "all settled within 10 s, once",
+	sourcetest.Figure(t, "7, 8", fmt.Sprintf("%d sessions that fell together released, 2 serves, JetStream and Redis", n), "all settled within 10 s, once",
 		fmt.Sprintf("%d records after %.1f s; both views after %.1f s; all in Redis after %.1f s", n, written.Seconds(), shown.Seconds(), everywhere.Seconds()))
 	if written > 10*time.Second*slack {
 		t.Errorf("the records took %v", written)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
 	"github.com/sessionwatch/sessionwatch/ui/terminal/terminaltest"
 )
 
@@ -204,7 +205,7 @@ func TestIdleScreenStandsStill(t *testing.T) {
 			if perSecond > 10*1000 {
 				t.Errorf("%.0f bytes a second", perSecond)
 			}
-			figure(t, "46", "idle screen, "+c.name, "bytes and CPU of the changes alone; CPU <= 1 %", fmt.Sprintf("%.0f B/s, %.2f %% CPU", perSecond, share))
+			sourcetest.Figure(t, "46", "idle screen, "+c.name, "bytes and CPU of the changes alone; CPU <= 1 %", fmt.Sprintf("%.0f B/s, %.2f %% CPU", perSecond, share))
 		})
 	}
 }

@@ -233,7 +233,7 @@ func TestKilledServersLoseNoEnd(t *testing.T) {
 	f.rightWithin(c, 5*time.Second)
 	samples := sampled()
 	f.agree(c)
-	figure(t, "12, 13, 17, 22", fmt.Sprintf("nats-server and redis-server killed %d times each, 2 serves, %d sessions, 1 s beats, %d executions over", kills, len(c.alive)+len(c.died), len(c.over)),
+	sourcetest.Figure(t, "12, 13, 17, 22", fmt.Sprintf("nats-server and redis-server killed %d times each, 2 serves, %d sessions, 1 s beats, %d executions over", kills, len(c.alive)+len(c.died), len(c.over)),
 		"one record of each that is over, none of the living; nobody revived; both views right 5 s after the server is back",
 		fmt.Sprintf("%d records, the same in Redis; %d revived; right after %.1f s at worst; %d of %d samples accuse somebody who lives",
 			len(f.ends()), len(c.revived), worst.Seconds(), c.accused, samples))
