@@ -62,7 +62,7 @@ func TestHandoverOfAGroup(t *testing.T) {
 	if h.Groups != 1 || h.Alerts != 0 || len(h.Happened) != 1 {
 		t.Fatalf("%d groups, %d alerts: %+v", h.Groups, h.Alerts, h.Happened)
 	}
-	if g := h.Happened[0]; g.ID != "" || !strings.Contains(g.Text, "of 100 live went silent together") || g.Until == nil || g.Became != "all of them beat again" {
+	if g := h.Happened[0]; g.ID != "" || !strings.Contains(g.Text, "40 of 100 live went silent together") || g.Until == nil || g.Became != "all of them beat again" {
 		t.Errorf("%+v", g)
 	}
 }

@@ -1,7 +1,9 @@
 package watchdog
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -12,14 +14,20 @@ type incidentBook struct {
 	list   []*HandoverIncident
 	silent []*HandoverIncident // began within GroupWindow, and may be of a group
 	groups []*HandoverIncident // that have not ended
-	formed map[*HandoverIncident]time.Time
+	joined map[*HandoverIncident]joining
 	inside map[*HandoverIncident]bool // told by its group
 	stale  map[ID]*HandoverIncident   // open when its observer ended, and not told of since
 }
 
+// joining is how a group grew.
+type joining struct {
+	n    int
+	last time.Time // when the last one fell silent
+}
+
 // incidents lists the troubles that began, or went on, since then.
 func (h *Handover) incidents(happened []Transition) {
-	b := incidentBook{of: map[ID]*HandoverIncident{}, formed: map[*HandoverIncident]time.Time{}, inside: map[*HandoverIncident]bool{}, stale: map[ID]*HandoverIncident{}}
+	b := incidentBook{of: map[ID]*HandoverIncident{}, joined: map[*HandoverIncident]joining{}, inside: map[*HandoverIncident]bool{}, stale: map[ID]*HandoverIncident{}}
 	for i := range happened {
 		switch t := &happened[i]; t.Kind {
 		case "":
@@ -42,6 +50,10 @@ func (h *Handover) incidents(happened []Transition) {
 			continue // nobody was told of it either
 		case one.ID == "":
 			h.Groups++
+			told, of, _ := strings.Cut(one.Text, " of ") // of those alone with which it was formed
+			if formed, err := strconv.Atoi(told); err == nil {
+				one.Text = fmt.Sprintf("%d of %s", max(b.joined[one].n, formed), of)
+			}
 		default:
 			h.Alerts++
 		}
@@ -113,8 +125,8 @@ func (b *incidentBook) another(t *Transition) {
 func (b *incidentBook) fellSilent(one *HandoverIncident) {
 	b.silent = slices.DeleteFunc(b.silent, func(o *HandoverIncident) bool { return one.At.Sub(o.At) > GroupWindow })
 	for _, g := range b.groups {
-		if one.At.Sub(b.formed[g]) <= GroupWindow {
-			b.inside[one] = true
+		if j := b.joined[g]; one.At.Sub(j.last) <= GroupWindow {
+			b.inside[one], b.joined[g] = true, joining{j.n + 1, one.At}
 			return
 		}
 	}
@@ -140,10 +152,11 @@ func (b *incidentBook) group(t *Transition) {
 		}
 		return
 	}
-	began := at
+	began, n := at, 0
 	for _, one := range b.silent {
 		if at.Sub(one.At) <= GroupWindow {
 			b.inside[one] = true
+			n++
 			if one.At.Before(began) {
 				began = one.At
 			}
@@ -152,7 +165,7 @@ func (b *incidentBook) group(t *Transition) {
 	b.silent = b.silent[:0]
 	text, _, _ := strings.Cut(t.Text, ";")
 	g := &HandoverIncident{At: began, Verdict: Silent.String(), Text: text, Times: 1}
-	b.formed[g] = at
+	b.joined[g] = joining{n, at}
 	b.groups, b.list = append(b.groups, g), append(b.list, g)
 }
 

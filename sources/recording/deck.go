@@ -80,7 +80,7 @@ func (d *Deck) Record(path string) error {
 	}
 	// The file is made without the lock: a slow disk must not hold the engine.
 	r, err := Record(path, Options{Program: d.options.Program, Name: d.options.Name, Started: started,
-		Policy: d.options.Policy, Sweeper: d.options.Sweeper})
+		Policy: d.options.Policy, Sweeper: d.options.Sweeper, Acts: d.options.Acts})
 	if err != nil {
 		return err
 	}

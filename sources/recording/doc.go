@@ -10,8 +10,8 @@
 // # The file
 //
 // JSON lines, compressed with gzip if the name ends in .gz. The first line is
-// the header: format version, program version, the three clocks at the start
-// and the policy. Every other line is one entry:
+// the header: format version, program version, the three clocks at the start,
+// the policy, and how far its process could act. Every other line is one entry:
 //
 //	{"tick":{"mono":..,"boot":..,"wall":"..","late":..}}      a clock reading
 //	{"t":..,"source":"nats","received":..,"beat":{..}}         a beat, in the wire's own JSON

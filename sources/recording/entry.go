@@ -23,6 +23,9 @@ type Header struct {
 	Started watchdog.Instant // when the recording began; the tracker of a replay starts here
 	Policy  watchdog.Policy
 	Sweeper string // who settled; empty nobody
+	// Acts is how far the recorder's own process could act: by it a tracker refuses
+	// what was ordered, or not.
+	Acts watchdog.Acts
 }
 
 // NewTracker makes the tracker that stands where the engine stood when the
@@ -30,12 +33,13 @@ type Header struct {
 func (h Header) NewTracker() *watchdog.Tracker {
 	t := watchdog.NewTracker(h.Policy, h.Started)
 	t.SetSweeper(h.Sweeper)
+	t.SetActs(h.Acts)
 	return t
 }
 
 // EngineConfig is that of an engine for a Player.
 func (h Header) EngineConfig() watchdog.EngineConfig {
-	return watchdog.EngineConfig{Policy: h.Policy, Start: h.Started, Sweeper: h.Sweeper}
+	return watchdog.EngineConfig{Policy: h.Policy, Start: h.Started, Sweeper: h.Sweeper, Acts: h.Acts}
 }
 
 // Kind says what an Entry holds.
@@ -182,6 +186,12 @@ func (d *dialect) appendHeader(dst []byte, h Header) ([]byte, error) {
 	if err != nil {
 		return dst, fmt.Errorf("policy: %w", err)
 	}
+	if h.Acts != (watchdog.Acts{}) {
+		dst = append(dst, `,"acts":`...)
+		if dst, err = d.append(dst, reflect.ValueOf(h.Acts)); err != nil {
+			return dst, fmt.Errorf("acts: %w", err)
+		}
+	}
 	return append(dst, "}\n"...), nil
 }
 
@@ -192,6 +202,7 @@ type headerLine struct {
 	Sweeper string          `json:"sweeper"`
 	Started json.RawMessage `json:"started"`
 	Policy  json.RawMessage `json:"policy"`
+	Acts    json.RawMessage `json:"acts"`
 }
 
 func (d *dialect) readHeader(line []byte) (Header, error) {
@@ -211,6 +222,11 @@ func (d *dialect) readHeader(line []byte) (Header, error) {
 	if len(l.Policy) > 0 {
 		if err := d.read(l.Policy, reflect.ValueOf(&h.Policy).Elem()); err != nil {
 			return h, fmt.Errorf("policy: %w", err)
+		}
+	}
+	if len(l.Acts) > 0 {
+		if err := d.read(l.Acts, reflect.ValueOf(&h.Acts).Elem()); err != nil {
+			return h, fmt.Errorf("acts: %w", err)
 		}
 	}
 	h.Policy = h.Policy.WithDefaults()

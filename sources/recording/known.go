@@ -13,12 +13,13 @@ const maxKnown = 20_000
 
 // known is what a tracker must be told to stand, but for beats, where an engine
 // stands in the middle of its life: sources and how they are linked, the ledger,
-// and of each session its head, its last end and its supervisor. Sessions
+// what operators said of alerts, and of each session its head, its last end and its supervisor. Sessions
 // themselves appear with their next beats.
 type known struct {
 	sources  map[watchdog.Source]*knownSource
 	ledger   watchdog.Event
 	followed watchdog.Event
+	noted    watchdog.Event // all that is said of alerts
 	sessions map[watchdog.ID]*knownSession
 }
 
@@ -41,6 +42,8 @@ func (k *known) note(ev watchdog.Event) {
 		k.ledger = ev
 	case watchdog.FollowedUp:
 		k.followed = ev
+	case watchdog.Noted:
+		k.noted = ev
 	case watchdog.HeadSeen:
 		if s := k.session(e.Head.ID); s != nil {
 			s.head = ev
@@ -103,5 +106,6 @@ func (k *known) events() []watchdog.Event {
 	for _, id := range ids {
 		add(k.sessions[id].supervised)
 	}
+	add(k.noted)
 	return out
 }

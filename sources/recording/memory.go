@@ -29,7 +29,8 @@ type MemoryOptions struct {
 	Started       watchdog.Instant // now, on the engine's clock
 	Policy        watchdog.Policy
 	Sweeper       string // who settles; empty nobody
-	MaxBytes      int    // packed; 0: 16 MiB
+	Acts          watchdog.Acts
+	MaxBytes      int // packed; 0: 16 MiB
 }
 
 // Memory keeps the newest inputs of an engine, in so many bytes, so that they
@@ -53,7 +54,7 @@ func NewMemory(o MemoryOptions) *Memory {
 		o.MaxBytes = defaultMemory
 	}
 	m := &Memory{ring: &ring{limit: o.MaxBytes,
-		header: Header{Program: o.Program, Name: o.Name, Policy: o.Policy, Sweeper: o.Sweeper}}}
+		header: Header{Program: o.Program, Name: o.Name, Policy: o.Policy, Sweeper: o.Sweeper, Acts: o.Acts}}}
 	m.recorder = recordTo(m.ring, Options{Buffer: memoryBuffer})
 	m.recorder.Event(watchdog.Ticked{Now: o.Started})
 	return m

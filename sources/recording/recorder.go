@@ -18,6 +18,7 @@ type Options struct {
 	Started watchdog.Instant // now, on the engine's clock
 	Policy  watchdog.Policy
 	Sweeper string // who settles; empty nobody
+	Acts    watchdog.Acts
 
 	Overwrite bool  // replace an existing regular file
 	MaxBytes  int64 // of the file; recording stops there with an error; 0 no limit
@@ -84,7 +85,7 @@ type item struct {
 
 // Record creates the file and records until Close.
 func Record(path string, o Options) (*Recorder, error) {
-	w, err := Create(path, o.Overwrite, Header{Program: o.Program, Name: o.Name, Started: o.Started, Policy: o.Policy, Sweeper: o.Sweeper})
+	w, err := Create(path, o.Overwrite, Header{Program: o.Program, Name: o.Name, Started: o.Started, Policy: o.Policy, Sweeper: o.Sweeper, Acts: o.Acts})
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func (a *app) recorded(path string, ask watchdog.Ask) (watchdog.Window, error) {
 		return watchdog.Window{}, untold(err)
 	}
 	defer r.Close()
-	tracker := watchdog.NewTracker(r.Header().Policy, r.Header().Started)
+	tracker := r.Header().NewTracker()
 	result, err := recording.Replay(r, tracker, recording.ReplayOptions{})
 	if err != nil {
 		return watchdog.Window{}, untold(err)

@@ -87,6 +87,7 @@ func openEvening(t *testing.T, script *recordingtest.Script, s stage) *eveningFe
 	cfg := r.Header().EngineConfig()
 	cfg.Acts = watchdog.Acts{ReadOnly: s.readOnly, Able: true, Bus: true, Settles: true}
 	f.engine = watchdog.NewEngine(cfg)
+	f.about.Shift = shift{look: f.engine.Look}
 	f.player = recording.NewPlayer(r, f.engine, recording.PlayerOptions{Paused: true})
 	f.running.Go(func() { _ = f.engine.Run(ctx) })
 	f.running.Go(func() { _ = f.player.Run(ctx) })

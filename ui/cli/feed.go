@@ -231,8 +231,7 @@ func (f *replayFeed) rewind(context.Context) (*recording.Reader, recording.Engin
 	if err != nil {
 		return nil, nil, err
 	}
-	header := reader.Header()
-	engine := watchdog.NewEngine(watchdog.EngineConfig{Policy: header.Policy, Start: header.Started})
+	engine := watchdog.NewEngine(reader.Header().EngineConfig())
 	ctx, end := context.WithCancel(f.ctx())
 	f.mu.Lock()
 	before, endBefore := f.reader, f.end

@@ -51,6 +51,12 @@ func New(policy watchdog.Policy) *Script {
 	}}
 }
 
+// May says how far the recorder's process could act.
+func (s *Script) May(a watchdog.Acts) *Script {
+	s.header.Acts = a
+	return s
+}
+
 // Started is the moment at which the script begins.
 func (s *Script) Started() watchdog.Instant { return s.header.Started }
 
