@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,7 +24,12 @@ type delivery struct {
 	command watchdog.Command
 	desk    *Desk
 	order   *order
+	before  bool // another receiver had it, and never told what it did
 }
+
+// hadBefore is what a result says then: a receiver that dies with a command in its
+// hands may have obeyed it.
+const hadBefore = "it had been delivered before, to a receiver that never told what it did with it"
 
 var _ watchdog.Delivery = (*delivery)(nil)
 
@@ -39,6 +45,9 @@ func (d *delivery) Acknowledge(_ context.Context, detail string) error {
 // Finish goes on trying while the results cannot be reached, until ctx ends. If
 // they may not be written, those who wait are told all the same.
 func (d *delivery) Finish(ctx context.Context, f watchdog.Fate, detail string) (watchdog.Answer, error) {
+	if d.before {
+		detail = join(detail, hadBefore)
+	}
 	a := d.desk.answer(d.command, f, detail)
 	for {
 		stands, err := d.desk.results.Conclude(ctx, a)
@@ -113,6 +122,7 @@ func (r *Receiver) answerOrHandle(ctx context.Context, d *delivery, deliveries i
 		r.desk.refuse(watchdog.CommandFleet, r.id, c, why)
 		_, err = d.Finish(ctx, watchdog.FateRefused, why)
 	case now.After(c.Expires):
+		d.before = false // what is told says so
 		why := "it had expired " + now.Sub(c.Expires).Round(time.Second).String() + " ago by the receiver's clock, before anybody began with it"
 		if deliveries > 1 {
 			why = "it expired before anybody could tell what became of it"
@@ -120,6 +130,7 @@ func (r *Receiver) answerOrHandle(ctx context.Context, d *delivery, deliveries i
 		r.desk.refuse(watchdog.CommandExpired, r.id, c, why)
 		_, err = d.Finish(ctx, watchdog.FateTimedOut, why)
 	case deliveries > r.desk.rules.MaxDeliveries:
+		d.before = false
 		_, err = d.Finish(ctx, watchdog.FateUndeliverable, fmt.Sprintf("it was delivered %d times and never finished", r.desk.rules.MaxDeliveries))
 	default:
 		d.order.say(r.desk.answer(c, watchdog.FateDelivered, ""))
@@ -160,6 +171,8 @@ func (r *Receiver) renew(p Parcel) (stop func()) {
 	})
 	return sync.OnceFunc(func() { close(over) })
 }
+
+func join(detail, more string) string { return strings.TrimPrefix(detail+"; "+more, "; ") }
 
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)

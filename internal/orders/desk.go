@@ -194,7 +194,8 @@ func (r *Receiver) Take(ctx context.Context, p Parcel) {
 		if p.Deliveries == 0 {
 			p.Deliveries = o.deliveries
 		}
-		r.running.Go(func() { r.carry(ctx, &delivery{command: c, desk: r.desk, order: o}, p) })
+		d := &delivery{command: c, desk: r.desk, order: o, before: p.Deliveries > o.deliveries}
+		r.running.Go(func() { r.carry(ctx, d, p) })
 	}
 }
 

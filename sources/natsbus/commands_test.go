@@ -22,7 +22,7 @@ import (
 
 func realCommands(t *testing.T) sourcetest.CommandHarness {
 	binary := sourcetest.RealBinary(t, "nats-server")
-	return sourcetest.CommandHarness{Keeps: true, Serve: func(t testing.TB) sourcetest.CommandBus {
+	return sourcetest.CommandHarness{Keeps: true, Recounts: true, Serve: func(t testing.TB) sourcetest.CommandBus {
 		k := serveRealJetStream(t, binary)
 		return &realCommandBus{commandBus{keeper: k.keeper, kept: true}, k}
 	}}

@@ -37,7 +37,7 @@ func (c *Commands) Carry(ctx context.Context, cmd watchdog.Command, heard func(w
 		if err == nil {
 			var a watchdog.Answer
 			if a, err = s.on(ctx, conn, kept); err == nil {
-				return a, nil
+				return s.words.Result(a), nil
 			}
 		}
 		var denied *deniedError

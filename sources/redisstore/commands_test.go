@@ -35,7 +35,7 @@ func TestCommandsOverRealServer(t *testing.T) {
 // One that forgets everything when it is killed.
 func TestCommandsOverServerThatKeepsNothing(t *testing.T) {
 	t.Parallel()
-	sourcetest.RunCommands(t, sourcetest.CommandHarness{Keeps: true, Serve: func(t testing.TB) sourcetest.CommandBus {
+	sourcetest.RunCommands(t, sourcetest.CommandHarness{Keeps: true, Forgets: true, Serve: func(t testing.TB) sourcetest.CommandBus {
 		s := startReal(t)
 		return &mortalCommandBus{commandBus{s.admin, fast(s.Address())}, s}
 	}})

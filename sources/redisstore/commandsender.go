@@ -38,7 +38,7 @@ func (c *Commands) Carry(ctx context.Context, cmd watchdog.Command, heard func(w
 		var denied *deniedError
 		switch {
 		case over:
-			return a, nil
+			return s.words.Result(a), nil
 		case errors.Is(err, orders.ErrForeign):
 			return watchdog.Answer{}, err
 		case errors.As(err, &denied), errors.Is(err, errConnClosed):
