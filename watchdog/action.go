@@ -81,6 +81,7 @@ type action struct {
 	proposed    *Answer       // what we saw, until its result stands
 	proposedAt  time.Duration
 	told        *toldEnd // what its receiver says of its end, until that was verified
+	waits       waitingFor
 }
 
 // actions are the commands that were asked for here, oldest first.
@@ -302,9 +303,9 @@ func (t *Tracker) answered(e Answered) {
 
 // fate moves an action on.
 func (t *Tracker) fate(a *action, f Fate, detail, by string, now time.Duration) {
-	changed := a.Fate != f || a.Detail != detail && detail != ""
+	changed := a.Fate != f || a.waits != waitsYet || a.Detail != detail && detail != ""
 	heard := a.said
-	a.Fate, a.By, a.said = f, by, now
+	a.Fate, a.By, a.said, a.waits, a.Next = f, by, now, waitsYet, ""
 	if detail != "" || changed {
 		a.Detail = detail
 	}
@@ -396,13 +397,15 @@ func (t *Tracker) nextStep(a *action) string {
 }
 
 // told notes a change of a fate for people and for the audit.
-func (t *Tracker) told(a *action) {
+func (t *Tracker) told(a *action) { t.toldAt(a, a.said) }
+
+func (t *Tracker) toldAt(a *action, at time.Duration) {
 	t.changes++
 	text := string(a.Op) + " by " + cmp.Or(a.IssuedBy, "somebody") + ": " + a.Fate.Sentence()
 	if a.Detail != "" {
 		text += ": " + a.Detail
 	}
-	t.note(Transition{Kind: EventAction, ID: a.Session, Generation: a.Generation, At: t.instantAt(a.said), Text: text})
+	t.note(Transition{Kind: EventAction, ID: a.Session, Generation: a.Generation, At: t.instantAt(at), Text: text})
 	t.effects = append(t.effects, Fated{a.shown(t.now.Mono)})
 }
 
@@ -423,11 +426,14 @@ func (t *Tracker) watchActions(now time.Duration) {
 		case a.told != nil:
 			t.verify(a, now)
 		case a.proposed == nil:
-			if f, why := t.seenOf(a, now); f != FateNone {
-				p := Answer{Command: a.ID, Session: a.Session, Generation: a.Generation, Fate: f, Detail: why}
-				a.proposed, a.proposedAt = &p, now
-				t.effects = append(t.effects, Conclude{p})
+			f, why := t.seenOf(a, now)
+			if f == FateNone {
+				t.tellWait(a, now)
+				continue
 			}
+			p := Answer{Command: a.ID, Session: a.Session, Generation: a.Generation, Fate: f, Detail: why}
+			a.proposed, a.proposedAt = &p, now
+			t.effects = append(t.effects, Conclude{p})
 		case now-a.proposedAt > concludeWithin:
 			t.fate(a, a.proposed.Fate, a.proposed.Detail, "", now)
 		}

@@ -17,6 +17,7 @@ type rig struct {
 	raised   []Raise
 	over     []NoteOver
 	confirms []Confirm
+	waits    []Fated // that tell what is known of an action whose fate did not change
 }
 
 func newRig(t *testing.T, p Policy, sources ...Source) *rig {
@@ -47,6 +48,10 @@ func (r *rig) keep(effects []Effect) {
 			r.over = append(r.over, e)
 		case Confirm:
 			r.confirms = append(r.confirms, e)
+		case Fated:
+			if !e.Fate.Final() && e.Since > wordWithin {
+				r.waits = append(r.waits, e)
+			}
 		}
 	}
 }
@@ -479,5 +484,26 @@ func TestUptimeGoesOnAndIsKeptAsItWasSaid(t *testing.T) {
 	r.run(3*time.Second, nil)
 	if d := r.detail("a"); d.UptimeSaid != 142*time.Second || d.Uptime != 145*time.Second {
 		t.Errorf("uptime %v, said %v; want 145 s and 142 s", d.Uptime, d.UptimeSaid)
+	}
+}
+
+// An execution that ended gets no older, whatever is said of its session by then.
+func TestUptimeStandsStillAfterTheEnd(t *testing.T) {
+	for _, end := range []string{"by its beat", "by its record"} {
+		for _, p := range []SupervisorPhase{SupervisorNone, SupervisorRestarting, SupervisorCrashLoop, SupervisorHeld} {
+			r := newRig(t, Policy{}, SourceNATS)
+			first := func(b *Beat) { b.Generation = 1 }
+			r.send(beat("a", 2, first))
+			if end == "by its beat" {
+				r.send(beat("a", 2, first, func(b *Beat) { b.State, b.StateText = StateError, []byte("error") }))
+			} else {
+				r.apply(TerminalSeen{ID: "a", Generation: 1, Outcome: OutcomeError, SettledBy: BySupervisor, At: r.at.Mono})
+			}
+			r.apply(Supervised{ID: "a", Generation: 1, Phase: p, At: r.at.Mono})
+			r.run(10*time.Second, nil)
+			if d := r.detail("a"); d.Uptime != 2*time.Second {
+				t.Errorf("ended %s, supervisor phase %d, %s: up %v, want 2s", end, p, d.Verdict, d.Uptime)
+			}
+		}
 	}
 }
