@@ -301,10 +301,11 @@ func (t *Tracker) workAge(r *record, now time.Duration) (age time.Duration, boun
 	return max(now-t.mono(r.lastChange), 0), false
 }
 
-// uptime goes on while beats arrive; it stands still once the execution ended.
+// uptime goes on while beats arrive; it stands still once the execution ended,
+// whatever its verdict then is: restarting and held as a crash loop too.
 func (t *Tracker) uptime(r *record, now time.Duration) time.Duration {
 	published := time.Duration(r.uptime) * time.Second
-	if r.verdict.Ended() {
+	if r.verdict.Ended() || ended(r, t.store.sideOf(r)) {
 		return published
 	}
 	return published + max(now-r.lastBeat, 0)
