@@ -48,17 +48,10 @@ func (m *Model) drawAlerts(p *painter) {
 	}
 	w := m.alertColumns()
 	m.drawAlertsHeading(p, w)
-	strip := m.commandStripLines(p)
-	bottom := p.height
-	p.height -= strip
-	m.drawLines(p, func(i int, _ bool) { m.drawAlert(p, &s.lines[i], w) })
-	for !p.full() {
-		p.line()
-	}
-	if p.height = bottom; strip > 0 {
-		p.buf = append(p.buf, '\n') // the line that was the last one is not any more
-		m.drawAlertStrip(p, strip)
-	}
+	m.drawLinesOverStrip(p, linesOverStrip{
+		line:  func(i int) { m.drawAlert(p, &s.lines[i], w) },
+		strip: func() stripText { return m.alertStrip(p.width) },
+	})
 }
 
 // drawNoAlerts says what will stand here.
@@ -215,34 +208,22 @@ func (m *Model) sinceText(a *watchdog.Alert) string {
 	return watchdog.FormatMoment(a.Began, a.Began)
 }
 
-// drawAlertStrip tells all that is known of what the cursor is on.
-func (m *Model) drawAlertStrip(p *painter, lines int) {
+// alertStrip tells all that is known of what the cursor is on.
+func (m *Model) alertStrip(width int) stripText {
 	l := m.alertLine()
 	if l == nil {
-		return
+		return stripText{}
 	}
-	title, facts := "", []fact(nil)
+	t := stripText{right: " " + count(m.pager().cur+1) + " of " + count(len(m.alerts.lines)) + " ", labels: 6}
+	title := ""
 	if l.mute != nil {
-		title, facts = "mute of "+string(l.mute.Key)[len("match/"):], m.muteFacts(l.mute)
+		title, t.facts = "mute of "+string(l.mute.Key)[len("match/"):], m.muteFacts(l.mute)
 	} else {
 		a := &m.alerts.list.List[l.alert]
-		title, facts = alertName(a), m.alertFacts(a)
+		title, t.facts = alertName(a), m.alertFacts(a)
 	}
-	g := m.pager()
-	right := " " + count(g.cur+1) + " of " + count(len(m.alerts.lines)) + " "
-	p.rule(m.styles.Dim, m.glyphs.Rule, 2)
-	p.pad(p.x + 1)
-	p.text(m.styles.Title, fitMiddle(title, max(p.width-p.x-len(right)-4, 8)))
-	p.pad(p.x + 1)
-	p.rule(m.styles.Dim, m.glyphs.Rule, p.edge-len(right)-2)
-	p.text(m.styles.Dim, right)
-	p.rule(m.styles.Dim, m.glyphs.Rule, p.width)
-	p.line()
-	for i, n := range shareLines(facts, p.width-9, lines-1) {
-		if n > 0 {
-			m.drawFact(p, &facts[i], 6, n)
-		}
-	}
+	t.title = fitMiddle(title, max(width-len(t.right)-7, 8))
+	return t
 }
 
 // alertName is what an alert is about, in few words: "STALLED indexer #2", "400

@@ -120,17 +120,10 @@ func (m *Model) drawCommands(p *painter) {
 	m.drawLinesTitle(p, "COMMANDS", "asked for here", segment{m.styles.Dim, text, 3, 40})
 	w := m.commandColumns()
 	m.drawCommandsHeading(p, w)
-	strip := m.commandStripLines(p)
-	bottom := p.height
-	p.height -= strip
-	m.drawLines(p, func(i int, _ bool) { m.drawCommand(p, &c.list[i], w) })
-	for !p.full() {
-		p.line()
-	}
-	if p.height = bottom; strip > 0 {
-		p.buf = append(p.buf, '\n') // the line that was the last one is not any more
-		m.drawCommandStrip(p, strip)
-	}
+	m.drawLinesOverStrip(p, linesOverStrip{
+		line:  func(i int) { m.drawCommand(p, &c.list[i], w) },
+		strip: func() stripText { return m.commandStrip(p.width) },
+	})
 }
 
 // drawNoCommands says what will stand here.
@@ -210,39 +203,15 @@ func (m *Model) askedAt(s *sent) string {
 	return stamp(now.Wall-int64(now.Mono-s.asked), now.Wall)
 }
 
-// commandStripLines is how many lines tell of the action under the cursor.
-func (m *Model) commandStripLines(p *painter) int {
-	switch room := p.height - p.lines; {
-	case room >= 24:
-		return 8
-	case room >= 12:
-		return 6
-	case room >= 7:
-		return 3
-	}
-	return 0
-}
-
-// drawCommandStrip tells all that is known of the action under the cursor.
-func (m *Model) drawCommandStrip(p *painter, lines int) {
+// commandStrip tells all that is known of the action under the cursor.
+func (m *Model) commandStrip(width int) stripText {
 	c, g := &m.commands, m.pager()
 	if g.cur >= len(c.list) {
-		return
+		return stripText{}
 	}
 	s := &c.list[g.cur]
 	a := &s.action
-	p.rule(m.styles.Dim, m.glyphs.Rule, 2)
-	p.pad(p.x + 1)
-	p.text(m.styles.Title, string(a.Op)+" "+sessionName(a.Session, a.Generation, max(p.width-30, 12)))
-	p.pad(p.x + 1)
-	p.rule(m.styles.Dim, m.glyphs.Rule, p.width)
-	p.line()
-	facts := m.commandFacts(s)
-	for i, n := range shareLines(facts, p.width-10, lines-1) {
-		if n > 0 {
-			m.drawFact(p, &facts[i], 7, n)
-		}
-	}
+	return stripText{title: string(a.Op) + " " + sessionName(a.Session, a.Generation, max(width-30, 12)), facts: m.commandFacts(s), labels: 7}
 }
 
 func (m *Model) commandFacts(s *sent) []fact {

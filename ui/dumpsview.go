@@ -50,21 +50,7 @@ func (m *Model) listDumps(pause time.Duration) tea.Cmd {
 		list, err := children.Dumps(ctx, "")
 		return dumpsListed{gen: gen, opened: opened, list: list, err: err}
 	}
-	if pause == 0 {
-		return read
-	}
-	return pollDumps(pause, gone, read)
-}
-
-func pollDumps(pause time.Duration, gone chan struct{}, read func() tea.Msg) tea.Cmd {
-	return func() tea.Msg {
-		select {
-		case <-gone:
-			return nil
-		case <-time.After(pause):
-			return read()
-		}
-	}
+	return readAgain(pause, gone, read)
 }
 
 // dumpsCame takes the list in; the cursor stays on its dump.
@@ -104,11 +90,7 @@ func (m *Model) dumpsLines() lines {
 func (m *Model) drawDumps(p *painter) {
 	d := &m.dumps
 	m.drawLinesTitle(p, "DUMPS", "of all sessions", segment{m.styles.Dim, count(len(d.list)) + ", newest first", 3, 40})
-	if d.trouble != "" {
-		p.pad(1)
-		p.wrapped(m.styles.Suspect, "cannot be read: "+d.trouble, 1, 3)
-		p.line()
-	}
+	m.drawTrouble(p, d.trouble)
 	switch {
 	case !d.have:
 		p.text(m.styles.Dim, " reading")

@@ -81,10 +81,7 @@ func (m *Model) readLate(pause time.Duration) tea.Cmd {
 		}
 		return out
 	}
-	if pause == 0 {
-		return read
-	}
-	return pollDumps(pause, gone, read)
+	return readAgain(pause, gone, read)
 }
 
 // lateEvent is an entry of the quarantine as an event.

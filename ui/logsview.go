@@ -102,15 +102,7 @@ func (m *Model) readLogs() tea.Cmd {
 
 // pollLogs reads again after a pause, unless the feed was replaced meanwhile.
 func (m *Model) pollLogs(pause time.Duration) tea.Cmd {
-	read, gone := m.readLogs(), m.gone
-	return func() tea.Msg {
-		select {
-		case <-gone:
-			return nil
-		case <-time.After(pause):
-			return read()
-		}
-	}
+	return readAgain(pause, m.gone, m.readLogs())
 }
 
 // logsCame takes a reading in, and asks for the next one while somebody looks.
@@ -254,11 +246,7 @@ func (m *Model) drawLogs(p *painter) {
 		}
 	}
 	m.drawLinesTitle(p, "LOGS", of, segment{m.styles.Dim, count(n) + " lines; ! stderr", 3, 40})
-	if l.trouble != "" {
-		p.pad(1)
-		p.wrapped(m.styles.Suspect, "cannot be read: "+l.trouble, 1, 3)
-		p.line()
-	}
+	m.drawTrouble(p, l.trouble)
 	switch {
 	case !l.have:
 		p.text(m.styles.Dim, " reading")

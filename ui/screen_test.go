@@ -230,7 +230,7 @@ func (s *screen) run(cmd tea.Cmd) {
 	}
 	name := runtime.FuncForPC(reflect.ValueOf(cmd).Pointer()).Name()
 	switch {
-	case strings.Contains(name, "waitWindow"), strings.Contains(name, "lookAgain"), strings.Contains(name, "pollLogs"), strings.Contains(name, "pollDumps"):
+	case strings.Contains(name, "waitWindow"), strings.Contains(name, "lookAgain"), strings.Contains(name, "readAgain"):
 		return // they wait: windows are delivered by show, readings by poll
 	case strings.Contains(name, "takeKey"):
 		s.send(keysSettled{}) // nobody waits for a burst here
