@@ -351,7 +351,7 @@ func TestPaletteHasEveryAction(t *testing.T) {
 	s.press(":")
 	s.press(strings.Split("trial", "")...)
 	s.press("enter")
-	if !strings.Contains(s.m.note.text, "inputs come in at the serve") {
+	if !strings.Contains(s.m.note.text, "this serve keeps nothing to try on") {
 		t.Errorf("trial says %q", s.m.note.text)
 	}
 }

@@ -16,8 +16,9 @@ import (
 type Trier interface {
 	// Reach says on what a trial looks.
 	Reach(ctx context.Context) (TrialReach, error)
-	// Try judges it by the policy in force and by another one.
-	Try(ctx context.Context, would watchdog.Policy) (watchdog.TrialResult, error)
+	// Try judges it by the policy in force, and by that with other thresholds, as
+	// watchdog.ParseTrial reads them.
+	Try(ctx context.Context, words string) (watchdog.TrialResult, error)
 }
 
 // TrialReach is on what a trial looks, and by which policy it is judged now.
@@ -63,7 +64,7 @@ func needsTrier(m *Model) string {
 	case m.feed == nil:
 		return "nothing is watched yet"
 	case m.about.Trial == nil:
-		return "inputs come in at the serve, not here; record them and try on that: replay FILE --trial WORDS"
+		return "this serve keeps nothing to try on: it is older than this screen; update it, or try on a recording: replay FILE --trial WORDS"
 	}
 	return ""
 }
@@ -130,21 +131,9 @@ func (m *Model) runTrial(words string) tea.Cmd {
 	t.version++
 	trier, gen, opened := m.about.Trial, m.gen, t.opened
 	return func() tea.Msg {
-		result, err := tryWords(ctx, trier, words)
+		result, err := trier.Try(ctx, words)
 		return trialJudged{gen: gen, opened: opened, result: result, err: err}
 	}
-}
-
-func tryWords(ctx context.Context, trier Trier, words string) (watchdog.TrialResult, error) {
-	reach, err := trier.Reach(ctx)
-	if err != nil {
-		return watchdog.TrialResult{}, err
-	}
-	would, err := watchdog.ParseTrial(reach.Policy, words)
-	if err != nil {
-		return watchdog.TrialResult{}, err
-	}
-	return trier.Try(ctx, would)
 }
 
 // endTrial gives up the one that runs.

@@ -25,10 +25,14 @@ func (f *fakeTrier) Reach(context.Context) (TrialReach, error) {
 	return TrialReach{Policy: watchdog.DefaultPolicy(), Text: "what came in from 02:08:44Z, 1h04"}, f.err
 }
 
-func (f *fakeTrier) Try(_ context.Context, would watchdog.Policy) (watchdog.TrialResult, error) {
+func (f *fakeTrier) Try(_ context.Context, words string) (watchdog.TrialResult, error) {
+	now := watchdog.DefaultPolicy()
+	would, err := watchdog.ParseTrial(now, words)
+	if err != nil || f.err != nil {
+		return watchdog.TrialResult{}, errors.Join(err, f.err)
+	}
 	f.tried = append(f.tried, would)
 	r := f.result
-	now := watchdog.DefaultPolicy()
 	r.Changes = watchdog.TrialChanges(&now, &would)
 	r.Would = would
 	return r, f.err

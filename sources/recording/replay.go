@@ -22,6 +22,8 @@ type ReplayOptions struct {
 	Until time.Duration
 	// Stop ends the replay with ErrStopped once it is closed; nil: nothing does.
 	Stop <-chan struct{}
+	// Gently makes it rest as long as it works, so that it takes half of a core.
+	Gently bool
 	// Effects gets what the tracker answers, if it is set. Nothing acts on it.
 	Effects func([]watchdog.Effect)
 }
@@ -45,9 +47,16 @@ type Result struct {
 func Replay(r *Reader, tracker Tracker, o ReplayOptions) (Result, error) {
 	line := newTimeline(r)
 	until := r.Header().Started.Mono + o.Until
+	rested := time.Now()
 	for n := 0; ; n++ {
-		if n%stopEvery == 0 && stopped(o.Stop) {
-			return line.result(), ErrStopped
+		if n%stopEvery == 0 {
+			if o.Gently && n > 0 {
+				time.Sleep(time.Since(rested))
+				rested = time.Now()
+			}
+			if stopped(o.Stop) {
+				return line.result(), ErrStopped
+			}
 		}
 		in, err := line.next()
 		switch {

@@ -107,7 +107,11 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 	var said struct {
 		Error string `json:"error"`
 	}
-	if json.Unmarshal(answer, &said) != nil || said.Error == "" {
+	switch err := json.Unmarshal(answer, &said); {
+	case err == nil && said.Error != "":
+	case res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusMethodNotAllowed:
+		said.Error = "it cannot do that: it is older than this program; update it"
+	default:
 		said.Error = "it answered " + res.Status
 	}
 	return nil, fmt.Errorf("the serve at %s: %s", c.o.Address, netreason.Short(said.Error))

@@ -15,6 +15,8 @@
 //	GET  /v1/sessions/ID            as get --json; /why as why --json
 //	GET  /v1/events[?id=ID]         as events --json, a line each; &follow=1 goes on
 //	GET  /v1/handover[?since=8h]    as handover --json
+//	GET  /v1/trial                  on what a trial looks; POST tries other thresholds, in words,
+//	                                as server-sent events of which the last one has the result
 //	GET  /v1/late[?id=ID]           what came after the end of a session, a line each; &most=N bounds them
 //	GET  /v1/registry               how the reaper does, and the latest releases
 //	POST /v1/actions                asks for an action: stop, kill, expire, restart, dump

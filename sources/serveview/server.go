@@ -32,6 +32,7 @@ type About struct {
 	ReadOnly bool   `json:"read_only"`
 	Version  string `json:"version"`
 	PID      int    `json:"pid"`
+	Trial    bool   `json:"trial"` // it keeps what came in, for trials
 }
 
 // Line is one line of a child's output.
@@ -87,6 +88,8 @@ type Options struct {
 	Raised func(after uint64) (news []watchdog.Raise, now uint64, changed <-chan struct{})
 	// Handover sums up so long until now; nil: nobody can.
 	Handover func(ctx context.Context, since time.Duration) (watchdog.Handover, error)
+	// Trial judges what came in by other thresholds; nil: nothing is kept for that.
+	Trial Trials
 	// Audit appends one entry to the audit file, as a line of JSON, and returns
 	// once it stands there. nil: none is kept.
 	Audit  func(entry any) error
@@ -106,7 +109,8 @@ const (
 
 // Server answers the paths under /v1/.
 type Server struct {
-	o Options
+	o      Options
+	trying chan struct{} // held by the trial that runs
 
 	mu      sync.Mutex
 	streams map[string]*stream
@@ -128,7 +132,8 @@ func NewServer(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{o: o, streams: map[string]*stream{}}
+	o.About.Trial = o.Trial != nil
+	return &Server{o: o, trying: make(chan struct{}, 1), streams: map[string]*stream{}}
 }
 
 // Handler serves the paths.
@@ -157,6 +162,8 @@ func (s *Server) Handler() http.Handler {
 	handle("POST /v1/notes", s.note)
 	handle("GET /v1/raised", s.raisedAlerts)
 	handle("GET /v1/handover", s.handover)
+	handle("GET /v1/trial", s.trialReach)
+	handle("POST /v1/trial", s.try)
 	handle("GET /v1/logs", s.logs)
 	handle("GET /v1/dumps", s.dumps)
 	handle("GET /v1/dumps/{name...}", s.dump)

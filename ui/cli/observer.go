@@ -51,7 +51,7 @@ type observerOptions struct {
 	// settling finds the ledger of what is watched; nil: ends are not looked for.
 	settling *settling
 	sweeps   bool // what the engine decides is settled
-	tapes    bool // keeps what comes in, for trials and recordings from a screen
+	tapes    bool // keeps what comes in, for trials and recordings
 	// spawn starts the observer's goroutines; nil: go. Beside a screen it must
 	// give the terminal back when one of them panics.
 	spawn func(func())

@@ -101,7 +101,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetCompletionCommandGroupID(groupSetup)
 	root.AddCommand(
 		a.attachCommand(), a.runCommand(), a.serveCommand(), a.demoCommand(), a.recordCommand(), a.replayCommand(),
-		a.lsCommand(), a.getCommand(), a.whyCommand(), a.eventsCommand(), a.handoverCommand(), a.checkCommand(), a.releaseCommand(),
+		a.lsCommand(), a.getCommand(), a.whyCommand(), a.eventsCommand(), a.handoverCommand(), a.trialCommand(), a.checkCommand(), a.releaseCommand(),
 		a.dumpsCommand(), a.dumpViewCommand(),
 		a.busCommand(), a.beatCommand(),
 		a.doctorCommand(), a.configCommand(), a.versionCommand(),

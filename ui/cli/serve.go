@@ -36,7 +36,7 @@ type serving struct {
 // openServing opens everything that can be refused; it waits for no server.
 func openServing(settings *config.Config, log *slog.Logger) (*serving, error) {
 	s := &serving{began: time.Now()}
-	o := stationOptions{role: roleServe, db: "serve.db", state: "sessions.json", sessions: settings.Sessions, sweeps: true, log: log, spawn: plainly,
+	o := stationOptions{role: roleServe, db: "serve.db", state: "sessions.json", tapes: true, sessions: settings.Sessions, sweeps: true, log: log, spawn: plainly,
 		guard: newSelfGuard(settings, nil, log)}
 	if listen := settings.Serve.Listen; listen != config.None && settings.Serve.TLS.CertFile == "" {
 		o.heartbeatURL = "http://" + listen + "/heartbeat"
@@ -63,6 +63,7 @@ func (s *serving) run(ctx context.Context, ready func(text string)) error {
 	history := s.file.History(0, 0)
 	view := serveview.NewServer(serveview.Options{
 		Engine: s.watching.engine, Logger: s.log, Children: servedChildren{s.read()}, Late: quarantined{s.file.Quarantine()}.Late, Audit: s.audit.Write, Registry: s.registryView(), Do: s.act(), Note: s.watching.alerting.put, Raised: s.watching.alerting.raised.after,
+		Trial:    servedTrial{s.watching.taping},
 		Handover: shift{look: s.watching.engine.Look, audit: auditIn(s.dir), history: history}.Handover,
 		About:    serveview.About{Name: nameOf(s.settings), Sweeper: s.writer, ReadOnly: s.settings.ReadOnly, Version: readBuild().Version, PID: os.Getpid()},
 	})

@@ -50,7 +50,7 @@ type stationOptions struct {
 	state    string // of the supervisor, likewise
 	sessions []config.Session
 	sweeps   bool // settles what others run too
-	tapes    bool // keeps what comes in, for a screen
+	tapes    bool // keeps what comes in, for trials and recordings
 	log      *slog.Logger
 	spawn    func(func())
 	guard    *selfGuard // watches over the engine; nil: nothing does

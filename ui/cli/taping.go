@@ -12,8 +12,8 @@ import (
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
-// taping keeps what comes into the engine behind a screen: for trials, and in a
-// file if somebody wants that.
+// taping keeps what comes into the engine behind a screen or a serve: for trials,
+// and in a file if somebody wants that.
 type taping struct{ *recording.Deck }
 
 // newTaping taps an engine that is about to be made, if that is wanted; nil: it is
@@ -23,7 +23,7 @@ func newTaping(settings *config.Config, o *observerOptions, engine *watchdog.Eng
 		return nil
 	}
 	t := &taping{recording.NewDeck(recording.MemoryOptions{Program: readBuild().Version, Name: nameOf(settings),
-		Started: o.clock.Now(), Policy: settings.Policy, Sweeper: engine.Sweeper})}
+		Started: o.clock.Now(), Policy: settings.Policy, Sweeper: engine.Sweeper, Acts: engine.Acts})}
 	engine.Tap = t.Deck
 	return t
 }
@@ -78,12 +78,20 @@ func (t *taping) Reach(context.Context) (ui.TrialReach, error) {
 	return ui.TrialReach{Policy: t.Policy(), Text: text}, nil
 }
 
-// Try judges what is kept by another policy.
-func (t *taping) Try(ctx context.Context, would watchdog.Policy) (watchdog.TrialResult, error) {
+// Try judges what is kept by other thresholds.
+func (t *taping) Try(ctx context.Context, words string) (watchdog.TrialResult, error) {
+	would, err := watchdog.ParseTrial(t.Policy(), words)
+	if err != nil {
+		return watchdog.TrialResult{}, err
+	}
+	return t.judge(ctx, would, false)
+}
+
+func (t *taping) judge(ctx context.Context, would watchdog.Policy, gently bool) (watchdog.TrialResult, error) {
 	r, err := t.Memory().Reader(ctx)
 	if err != nil {
 		return watchdog.TrialResult{}, err
 	}
-	result, _, err := judge(ctx, r, t.Policy(), would)
+	result, _, err := judge(ctx, r, t.Policy(), would, gently)
 	return result, err
 }

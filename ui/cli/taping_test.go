@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -53,12 +54,8 @@ func TestFeedRecordsAndTries(t *testing.T) {
 	if err != nil || !strings.HasPrefix(reach.Text, "what came in from ") {
 		t.Errorf("%q, %v", reach.Text, err)
 	}
-	would, err := watchdog.ParseTrial(reach.Policy, "stall_timeout=10m")
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := about.Trial.Try(t.Context(), would)
-	if err != nil || result.Sessions != 1 || result.Would.StallTimeout != would.StallTimeout || result.Now.StallTimeout != reach.Policy.StallTimeout {
+	result, err := about.Trial.Try(t.Context(), "stall_timeout=10m")
+	if err != nil || result.Sessions != 1 || result.Would.StallTimeout != 10*time.Minute || result.Now.StallTimeout != reach.Policy.StallTimeout {
 		t.Errorf("%+v, %v", result, err)
 	}
 	closedAfter(t, f)
@@ -85,11 +82,7 @@ func TestReplayFeedTries(t *testing.T) {
 	if err != nil || !strings.Contains(reach.Text, "the whole recording") {
 		t.Errorf("%+v, %v", reach, err)
 	}
-	would, err := watchdog.ParseTrial(reach.Policy, "*:stall_timeout=1h")
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := about.Trial.Try(t.Context(), would)
+	result, err := about.Trial.Try(t.Context(), "*:stall_timeout=1h")
 	if err != nil || result.Total().Gone == 0 {
 		t.Errorf("%+v, %v", result.Total(), err)
 	}

@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/sources/recording"
+	"github.com/sessionwatch/sessionwatch/sources/serveview"
 	"github.com/sessionwatch/sessionwatch/ui"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
-// judge tries another policy on a recording, headless and as fast as it can.
-func judge(ctx context.Context, r *recording.Reader, now, would watchdog.Policy) (watchdog.TrialResult, recording.Result, error) {
+// judge tries another policy on a recording, headless and as fast as it can, or
+// gently: beside work that must not wait.
+func judge(ctx context.Context, r *recording.Reader, now, would watchdog.Policy, gently bool) (watchdog.TrialResult, recording.Result, error) {
 	trial := watchdog.NewTrial(now, would, r.Header().Started)
-	result, err := recording.Replay(r, trial, recording.ReplayOptions{Stop: ctx.Done()})
+	result, err := recording.Replay(r, trial, recording.ReplayOptions{Stop: ctx.Done(), Gently: gently})
 	if err != nil {
 		return watchdog.TrialResult{}, result, err
 	}
@@ -37,15 +39,47 @@ func (t replayTrial) Reach(context.Context) (ui.TrialReach, error) {
 		time.Unix(0, r.Header().Started.Wall).UTC().Format("15:04:05Z")}, nil
 }
 
-// Try judges it by another policy.
-func (t replayTrial) Try(ctx context.Context, would watchdog.Policy) (watchdog.TrialResult, error) {
+// Try judges it by other thresholds.
+func (t replayTrial) Try(ctx context.Context, words string) (watchdog.TrialResult, error) {
 	r, err := openRecording(t.path)
 	if err != nil {
 		return watchdog.TrialResult{}, err
 	}
 	defer r.Close()
-	result, _, err := judge(ctx, r, r.Header().Policy, would)
+	would, err := watchdog.ParseTrial(r.Header().Policy, words)
+	if err != nil {
+		return watchdog.TrialResult{}, err
+	}
+	result, _, err := judge(ctx, r, r.Header().Policy, would, false)
 	return result, err
+}
+
+// servedTrial tries on what came into this serve.
+type servedTrial struct{ *taping }
+
+// Reach is as far as memory goes back.
+func (t servedTrial) Reach(ctx context.Context) (serveview.TrialReach, error) {
+	reach, err := t.taping.Reach(ctx)
+	return serveview.TrialReach(reach), err
+}
+
+// Try judges what is kept by another policy, beside the work of the serve.
+func (t servedTrial) Try(ctx context.Context, would watchdog.Policy) (watchdog.TrialResult, error) {
+	return t.judge(ctx, would, true)
+}
+
+// remoteTrial tries on what came into a serve.
+type remoteTrial struct{ client *serveview.Client }
+
+// Reach is as far as the memory of the serve goes back.
+func (t remoteTrial) Reach(ctx context.Context) (ui.TrialReach, error) {
+	reach, err := t.client.TrialReach(ctx)
+	return ui.TrialReach(reach), err
+}
+
+// Try lets the serve judge it.
+func (t remoteTrial) Try(ctx context.Context, words string) (watchdog.TrialResult, error) {
+	return t.client.Try(ctx, words)
 }
 
 // tryRecording prints what other thresholds would have raised in a recording.
@@ -61,7 +95,7 @@ func (a *app) tryRecording(path, words string, asJSON bool) error {
 	}
 	ctx, stop := a.env.Interrupts(context.Background())
 	defer stop()
-	result, played, err := judge(ctx, r, r.Header().Policy, would)
+	result, played, err := judge(ctx, r, r.Header().Policy, would, false)
 	if err != nil {
 		return untold(err)
 	}
@@ -71,11 +105,15 @@ func (a *app) tryRecording(path, words string, asJSON bool) error {
 	if played.Note != "" {
 		a.note("%s", played.Note)
 	}
+	return a.printTrial(&result, asJSON)
+}
+
+func (a *app) printTrial(r *watchdog.TrialResult, asJSON bool) error {
 	if asJSON {
-		return a.say(encodeTrial(a.env.Stdout, &result))
+		return a.say(encodeTrial(a.env.Stdout, r))
 	}
 	p := &printer{w: a.env.Stdout}
-	for _, line := range ui.TrialText(&result) {
+	for _, line := range ui.TrialText(r) {
 		p.printf("%s\n", clean(line))
 	}
 	return a.say(p.err)
