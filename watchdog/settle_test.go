@@ -1,98 +1,11 @@
 package watchdog
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 )
-
-// talker is a publisher of the scenarios: it beats every interval while it is
-// not silent.
-type talker struct {
-	c        *cluster
-	id       string
-	every    time.Duration
-	started  time.Duration
-	last     time.Duration
-	boot     string
-	declares bool
-	silent   bool
-	seq      int64
-	say      func(*Beat)
-}
-
-func (c *cluster) talker(id string, every time.Duration) *talker {
-	return &talker{c: c, id: id, every: every, started: c.now.Mono, last: -time.Hour}
-}
-
-// guarded makes it a publisher with a boot id that declares its interval.
-func (p *talker) guarded(boot string) *talker {
-	p.boot, p.declares = boot, true
-	return p
-}
-
-func (p *talker) beat(state string) {
-	p.seq++
-	p.c.say(beat(p.id, int64((p.c.now.Mono-p.started)/time.Second), func(b *Beat) {
-		b.StateText, b.Task = []byte(state), fmt.Appendf(nil, "step %d", p.seq)
-		if p.boot != "" {
-			b.BootID, b.Seq = []byte(p.boot), p.seq
-		}
-		if p.declares {
-			b.Interval = p.every
-		}
-		b.Raw = []byte("raw")
-		if p.say != nil {
-			p.say(b)
-		}
-	}))
-}
-
-func (p *talker) tick() {
-	if !p.silent && p.c.now.Mono-p.last >= p.every {
-		p.last = p.c.now.Mono
-		p.beat("running")
-	}
-}
-
-// live lets talkers talk for d.
-func (c *cluster) live(d time.Duration, talkers ...*talker) {
-	c.run(d, 500*time.Millisecond, func() {
-		for _, p := range talkers {
-			p.tick()
-		}
-	})
-}
-
-func (c *cluster) wantRecord(id string, g Generation, o Outcome, by SettledBy) {
-	c.t.Helper()
-	r, ok := c.record(id, g)
-	if !ok || r.Outcome != o || r.SettledBy != by {
-		c.t.Fatalf("the end of %s generation %d is %+v, want %v by %s; shown %v: %s", id, g, r, o, by, c.nodes[0].detail(id).Verdict, c.nodes[0].detail(id).Why)
-	}
-}
-
-func (c *cluster) wantNone(id string) {
-	c.t.Helper()
-	for key, r := range c.root.store.records {
-		if key.id == ID(id) {
-			c.t.Fatalf("%s was settled: %+v", id, r)
-		}
-	}
-}
-
-func (c *cluster) want(id string, v Verdict, g Generation) Detail {
-	c.t.Helper()
-	d := Detail{}
-	for _, n := range c.nodes {
-		if d = n.detail(id); d.Verdict != v || d.Generation != g {
-			c.t.Fatalf("%s shows %s as %v, generation %d (%s), want %v %d", n.name, id, d.Verdict, d.Generation, d.Why, v, g)
-		}
-	}
-	return d
-}
 
 // A runner that goes is settled once, with an error and then done; what it says
 // later is kept and hidden; its next run is generation 2 at once.
@@ -199,8 +112,6 @@ func TestBeatBeforeTheWriteCancels(t *testing.T) {
 	c.wantRecord("a", 1, OutcomeLost, BySweeper)
 }
 
-func isSettle(e Effect) bool { _, ok := e.(Settle); return ok }
-
 // fault 7: both buses away for five minutes; nothing is settled meanwhile, and
 // the first at least one TTL after.
 func TestNothingIsSettledWhileTheBusIsAway(t *testing.T) {
@@ -291,69 +202,6 @@ func TestOwnEndIsConfirmedByNoContraryBeat(t *testing.T) {
 	}
 }
 
-// An agent without ids that ends and starts again within the tolerance of two
-// start estimates is another generation all the same.
-func TestQuickRestartWithoutIdsIsAnotherGeneration(t *testing.T) {
-	c := newCluster(t, Policy{}, 1, 0)
-	p := c.talker("a", time.Second)
-	c.live(2*time.Second, p)
-	p.beat("error")
-	c.live(time.Second)
-	next := c.talker("a", time.Second)
-	c.live(30*time.Second, next)
-	c.wantRecord("a", 1, OutcomeError, ByAgent)
-	c.want("a", Running, 2)
-}
-
-func TestOvertakenGenerationIsSuperseded(t *testing.T) {
-	c := newCluster(t, Policy{}, 2, 0)
-	old := c.talker("a", 10*time.Second).guarded("one")
-	c.live(30*time.Second, old)
-	next := c.talker("a", 10*time.Second).guarded("two")
-	c.live(10*time.Second, next)
-	c.wantRecord("a", 1, OutcomeLost, BySweeper)
-	if r, _ := c.record("a", 1); r.Reason != "superseded" {
-		t.Errorf("reason %q", r.Reason)
-	}
-	c.want("a", Running, 2)
-	if h := c.head("a"); h.Ended || h.Generation != 2 {
-		t.Errorf("the end of generation 1 touched the head: %+v", h)
-	}
-}
-
-// A sweeper that is stopped between asking for a number and getting it asks on,
-// when it continues, for an execution whose successor has one by now.
-func TestNumberThatComesAfterTheSuccessorsIsNone(t *testing.T) {
-	c := newCluster(t, Policy{}, 2, 0)
-	stopped := c.nodes[0]
-	first, second := c.talker("a", time.Second).guarded("one"), c.talker("a", time.Second).guarded("two")
-	stopped.fault = func(Call, ID) Fault { return FaultAway }
-	c.nodes[1].stopped = c.now.Mono + 20*time.Second
-	c.live(3*time.Second, first)
-	if len(c.head("a").Executions) > 0 {
-		t.Fatalf("it was to have no number yet: %+v", c.head("a"))
-	}
-	// Its claim is in the hands of the first when that is stopped; the second
-	// serve knows nothing of the execution.
-	claim := Number{Claim{ID: "a", BootID: "one", Start: stopped.tr.wallAt(first.started), Sources: SourceNATS.Set()}}
-	first.silent, stopped.stopped = true, c.now.Mono+100*time.Second
-	c.nodes[1].die()
-	c.live(20*time.Second, first)
-	c.nodes[1].start()
-	second.started = c.now.Mono
-	c.live(10*time.Second, second)
-	stopped.fault, stopped.effects = nil, []Effect{Sweep{}, claim}
-	c.live(120*time.Second, second)
-	c.want("a", Running, 1)
-	if h := c.head("a"); h.Generation != 1 || len(h.Executions) != 1 || h.Executions[0].BootID != "two" {
-		t.Errorf("the head is %+v", h)
-	}
-	second.silent = true
-	c.live(300*time.Second, second)
-	c.wantRecord("a", 1, OutcomeLost, BySweeper)
-	c.want("a", Lost, 1)
-}
-
 func TestWaitingIsNotLostWhileItBeats(t *testing.T) {
 	c := newCluster(t, Policy{}, 1, 0)
 	waits, gone := c.talker("waits", 10*time.Second).guarded("w"), c.talker("gone", 10*time.Second).guarded("g")
@@ -431,154 +279,6 @@ func TestTrickleOfSilencesIsNoEndlessHold(t *testing.T) {
 	}
 }
 
-// A sweeper that was killed and restarted settles what died meanwhile, after one
-// fresh deadline; what it only knows of it does not call running.
-func TestRestartedSweeperSettlesWhatDiedMeanwhile(t *testing.T) {
-	c := newCluster(t, Policy{}, 1, 0)
-	n := c.nodes[0]
-	died, five, lives := c.talker("died", 10*time.Second).guarded("d"), c.talker("five", 10*time.Second), c.talker("lives", 10*time.Second).guarded("l")
-	c.live(2*time.Minute, died, five, lives)
-	n.die()
-	c.live(5*time.Minute, lives)
-	n.start()
-	born := c.now.Mono
-	c.live(10*time.Second, lives)
-	c.want("lives", Running, 1)
-	if d := c.want("died", Unknown, 1); !strings.Contains(d.Why, "known from the ledger") || d.State != "" || d.BeatAge != -1 {
-		t.Errorf("%+v", d.Row)
-	}
-	for c.now.Mono < born+10*time.Minute && len(c.root.store.records) < 2 {
-		c.live(time.Second, lives)
-	}
-	if waited := c.now.Mono - born; waited < 90*time.Second || waited > 5*time.Minute {
-		t.Errorf("settled %v after the restart", waited)
-	}
-	c.wantRecord("died", 1, OutcomeLost, BySweeper)
-	c.wantRecord("five", 1, OutcomeLost, BySweeper)
-	c.wantNone("lives")
-	five.beat("running") // it was not dead: its tombstone stands
-	c.live(time.Second, lives)
-	c.want("five", Lost, 1)
-}
-
-// fault 48: what does not decode blocks, and is no outcome.
-func TestForeignRecordBlocksAndIsNoOutcome(t *testing.T) {
-	c := newCluster(t, Policy{}, 2, 0)
-	p := c.talker("a", 10*time.Second).guarded("one")
-	c.live(30*time.Second, p)
-	for _, n := range c.nodes {
-		n.tell(TerminalSeen{ID: "a", Generation: 1, Foreign: true, At: n.instant().Mono})
-	}
-	c.live(time.Second, p)
-	c.want("a", Disputed, 1)
-	p.silent = true
-	c.live(10*time.Minute, p)
-	c.wantNone("a")
-	if d := c.want("a", Silent, 1); !strings.Contains(d.Why, "foreign") {
-		t.Error(d.Why)
-	}
-}
-
-// An operator ends what a foreign record blocks; what comes after is as after
-// any expire, in every serve and in one that starts later.
-func TestOperatorOverrulesAForeignRecord(t *testing.T) {
-	c := newCluster(t, Policy{}, 2, 0)
-	p := c.talker("a", 10*time.Second).guarded("one")
-	c.live(30*time.Second, p)
-	foreign := TerminalSeen{ID: "a", Generation: 1, Foreign: true}
-	c.root.store.foreign[generationKey{"a", 1}] = true
-	for _, n := range c.nodes {
-		foreign.At = n.instant().Mono
-		n.tell(foreign)
-	}
-	c.live(time.Second, p)
-	c.want("a", Disputed, 1)
-	stands, err := c.nodes[0].settler.Settle(t.Context(), Record{ID: "a", Generation: 1, Outcome: OutcomeExpired, SettledBy: ByOperator, Reason: "ticket 7"})
-	if err != nil || stands.Outcome != OutcomeExpired {
-		t.Fatal(stands, err)
-	}
-	c.live(30*time.Second, p)
-	check := func() {
-		t.Helper()
-		d := c.want("a", Expired, 1)
-		if !strings.Contains(d.Why, "over a foreign terminal record") || d.Terminal == nil || !d.Terminal.Overrules || d.Terminal.Foreign {
-			t.Errorf("%s: %+v", d.Why, d.Terminal)
-		}
-		if n := c.nodes[0].tr.Look(Ask{}).Ledger.Waiting; n != 0 {
-			t.Errorf("%d still wait", n)
-		}
-	}
-	check()
-	if len(c.kept) == 0 {
-		t.Error("its late beats are not kept")
-	}
-	c.nodes[1].die()
-	c.nodes[1].start()
-	c.live(30*time.Second, p)
-	check()
-	next := c.talker("a", 10*time.Second).guarded("two")
-	c.live(2*time.Second, next)
-	c.want("a", Running, 2)
-	c.wantNone("a")
-}
-
-func TestSettlementWaitsForTheAuthority(t *testing.T) {
-	c := newCluster(t, Policy{}, 1, 0)
-	n := c.nodes[0]
-	p := c.talker("a", 10*time.Second).guarded("one")
-	c.live(30*time.Second, p)
-	n.fault = func(Call, ID) Fault { return FaultAway }
-	p.silent = true
-	c.live(10*time.Minute, p)
-	c.wantNone("a")
-	w := n.tr.Look(Ask{Focus: "a"})
-	if w.Ledger.Ready || w.Ledger.Reason == "" || w.Ledger.Waiting != 1 || !strings.Contains(w.Focus.Why, "authority away") {
-		t.Errorf("%+v, %s", w.Ledger, w.Focus.Why)
-	}
-	if w.Ledger.PassWhy == "" || !w.Ledger.Overdue {
-		t.Errorf("passes fail for ten minutes: %+v", w.Ledger)
-	}
-	n.fault = nil
-	c.live(61*time.Second, p)
-	c.wantRecord("a", 1, OutcomeLost, BySweeper)
-	if w := n.tr.Look(Ask{}); !w.Ledger.Ready || w.Ledger.Overdue || w.Ledger.Waiting != 0 || w.Ledger.LastPass > 61*time.Second {
-		t.Errorf("%+v", w.Ledger)
-	}
-}
-
-// fault 8: rows that cannot be settled cost only themselves, and hide no fresh
-// orphan.
-func TestBacklogHidesNoFreshOrphan(t *testing.T) {
-	c := newCluster(t, Policy{SweepBatch: 10, BrakeShare: 1, BrakeHold: time.Nanosecond}, 1, 0)
-	n := c.nodes[0]
-	var all []*talker
-	for i := range 100 {
-		all = append(all, c.talker(fmt.Sprintf("bad%03d", i), 10*time.Second).guarded(fmt.Sprint("b", i)))
-	}
-	fresh := c.talker("fresh", 10*time.Second).guarded("f")
-	n.fault = func(call Call, id ID) Fault {
-		if call == CallWriteOnce && strings.HasPrefix(string(id), "bad") {
-			return FaultLost
-		}
-		return FaultNone
-	}
-	c.live(30*time.Second, append(all, fresh)...)
-	c.live(5*time.Minute, fresh)
-	n.tell(BrakeReleased{At: n.instant().Mono})
-	c.live(5*time.Minute, fresh)
-	if w := n.tr.Look(Ask{}); w.Ledger.Waiting != 100 {
-		t.Errorf("%d wait", w.Ledger.Waiting)
-	}
-	fresh.silent = true
-	c.live(92 * time.Second)
-	c.wantRecord("fresh", 1, OutcomeLost, BySweeper)
-	n.fault = nil
-	c.live(12 * time.Minute) // ten a minute
-	if len(c.root.store.records) != 101 {
-		t.Errorf("%d of 101 are settled in the end", len(c.root.store.records))
-	}
-}
-
 // fault 6: a sweeper that was stopped for longer than every deadline writes
 // nothing stale when it goes on.
 func TestStoppedSweeperWritesNothingStale(t *testing.T) {
@@ -616,43 +316,6 @@ func TestClocksThatJumpSettleNobody(t *testing.T) {
 	}
 }
 
-func TestSupervisorsWordBeginsAGeneration(t *testing.T) {
-	c := newCluster(t, Policy{}, 1, 0)
-	n := c.nodes[0]
-	tell := func(g Generation, phase SupervisorPhase) {
-		n.tell(Supervised{ID: "a", Generation: g, Phase: phase, Process: Process{PID: 4711}, At: n.instant().Mono})
-	}
-	claim := func(boot string) Generation {
-		g, err := n.settler.Claim(context.Background(), Claim{ID: "a", BootID: boot, New: true, Cadence: 10 * time.Second, Sources: SourceNATS.Set()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return g
-	}
-	g := claim("sup-1")
-	tell(g, SupervisorRunning)
-	c.live(time.Second)
-	if d := c.want("a", Running, 1); d.Process == nil || d.Process.PID != 4711 {
-		t.Errorf("%+v", d.Process)
-	}
-	child := c.talker("a", 10*time.Second) // five fields: its supervisor's number is its
-	c.live(20*time.Second, child)
-	c.want("a", Running, 1)
-	if _, err := n.settler.Settle(context.Background(), Record{ID: "a", Generation: 1, Outcome: OutcomeError, SettledBy: BySupervisor, Reason: "exit status 1"}); err != nil {
-		t.Fatal(err)
-	}
-	tell(claim("sup-2"), SupervisorRunning)
-	c.live(time.Second)
-	c.want("a", Running, 2)
-	tell(1, SupervisorCrashLoop) // an old word
-	c.live(time.Second)
-	c.want("a", Running, 2)
-	c.wantRecord("a", 1, OutcomeError, BySupervisor)
-	if _, ok := c.record("a", 2); ok {
-		t.Error("generation 2 has ended")
-	}
-}
-
 func TestLateOutputIsRejectedIfSet(t *testing.T) {
 	c := newCluster(t, Policy{RejectLate: true}, 1, 0)
 	p := c.talker("a", 10*time.Second).guarded("one")
@@ -663,26 +326,6 @@ func TestLateOutputIsRejectedIfSet(t *testing.T) {
 	c.live(time.Second)
 	if d := c.want("a", Lost, 1); d.LateBeats != 1 || len(c.kept) != 0 {
 		t.Errorf("late %d, kept %d", d.LateBeats, len(c.kept))
-	}
-}
-
-// Both directions: who comes second learns who won.
-func TestTheLoserLearnsTheWinner(t *testing.T) {
-	c := newCluster(t, Policy{}, 2, 0)
-	p := c.talker("a", 10*time.Second).guarded("one")
-	c.live(30*time.Second, p)
-	r, err := c.nodes[0].settler.Settle(context.Background(), Record{ID: "a", Generation: 1, Outcome: OutcomeExpired, SettledBy: ByOperator})
-	if err != nil || r.Outcome != OutcomeExpired {
-		t.Fatal(r, err)
-	}
-	lost, err := c.nodes[1].settler.Settle(context.Background(), Record{ID: "a", Generation: 1, Outcome: OutcomeStopped, SettledBy: BySupervisor})
-	if err != nil || lost.Nonce != r.Nonce || lost.Outcome != OutcomeExpired {
-		t.Errorf("the loser is told %+v, %v", lost, err)
-	}
-	c.live(10 * time.Minute)
-	c.want("a", Expired, 1)
-	if len(c.root.store.records) != 1 || !c.head("a").Ended {
-		t.Errorf("%d records, head %+v", len(c.root.store.records), c.head("a"))
 	}
 }
 
