@@ -130,10 +130,10 @@ func (k *desk) do(op watchdog.Op, id watchdog.ID) watchdog.Action {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !a.Fate.Final() {
 		if time.Now().After(deadline) {
-			k.t.Fatalf("%s %s: %s (%s) after 15 s", op, id, a.Fate, a.Detail)
+			k.t.Fatalf("%s %s: %s (%s) after a minute", op, id, a.Fate, a.Detail)
 		}
 		time.Sleep(50 * time.Millisecond)
 		w, _ := k.look(id)
@@ -153,7 +153,7 @@ func TestActionsWorkOnTheAgents(t *testing.T) {
 	k := operate(t, d)
 	running := func(id watchdog.ID) *watchdog.Detail {
 		t.Helper()
-		return k.until(id, 15*time.Second, "its number", func(d *watchdog.Detail) bool { return d.Generation != 0 && !d.Verdict.Ended() })
+		return k.until(id, 30*time.Second, "its number", func(d *watchdog.Detail) bool { return d.Generation != 0 && !d.Verdict.Ended() })
 	}
 	want := func(a watchdog.Action, f watchdog.Fate, words string) {
 		t.Helper()
@@ -164,28 +164,28 @@ func TestActionsWorkOnTheAgents(t *testing.T) {
 
 	running("mailer-digest")
 	want(k.do(watchdog.OpStop, "mailer-digest"), watchdog.FateEffective, "stopped by ops1")
-	k.until("mailer-digest", 3*time.Second, "its end", is(watchdog.Stopped))
+	k.until("mailer-digest", 30*time.Second, "its end", is(watchdog.Stopped))
 
 	running("summarizer-12")
 	want(k.do(watchdog.OpKill, "summarizer-12"), watchdog.FateEffective, "signal 9")
-	k.until("summarizer-12", 3*time.Second, "its end", is(watchdog.Stopped))
+	k.until("summarizer-12", 30*time.Second, "its end", is(watchdog.Stopped))
 
 	before := running("indexer")
 	want(k.do(watchdog.OpRestart, "indexer"), watchdog.FateEffective, "runs again")
-	k.until("indexer", 8*time.Second, "its next execution", func(d *watchdog.Detail) bool {
+	k.until("indexer", 30*time.Second, "its next execution", func(d *watchdog.Detail) bool {
 		return d.Generation == before.Generation+1 && d.BootID != before.BootID && d.Verdict == watchdog.Running && d.Uptime < 20*time.Second
 	})
 
 	running("gateway-eu1")
-	k.until("gateway-eu1", 15*time.Second, "its wedge", is(watchdog.Wedge))
+	k.until("gateway-eu1", 30*time.Second, "its wedge", is(watchdog.Wedge))
 	stop := k.do(watchdog.OpStop, "gateway-eu1")
 	want(stop, watchdog.FateIneffective, "goes on")
 	if stop.Next != "expire" {
 		t.Errorf("after it %q is offered", stop.Next)
 	}
 	want(k.do(watchdog.OpExpire, "gateway-eu1"), watchdog.FateEffective, "written")
-	k.until("gateway-eu1", 5*time.Second, "its end", is(watchdog.Expired))
-	k.until("gateway-eu1", 10*time.Second, "late beats", func(d *watchdog.Detail) bool { return d.Verdict == watchdog.Expired && d.LateBeats > 0 })
+	k.until("gateway-eu1", 30*time.Second, "its end", is(watchdog.Expired))
+	k.until("gateway-eu1", 30*time.Second, "late beats", func(d *watchdog.Detail) bool { return d.Verdict == watchdog.Expired && d.LateBeats > 0 })
 
 	running("research-88")
 	want(k.do(watchdog.OpRestart, "indexer"), watchdog.FateEffective, "") // the same wish again is its old fate
@@ -198,7 +198,7 @@ func TestTheFleetIsSettled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it plays most of a loop")
 	}
-	d := start(t, demo.Options{Seed: 1})
+	d := start(t, demo.Options{Seed: 1, Speed: 2})
 	k := operate(t, d)
 	k.until("team.a.job-1", 20*time.Second, "its end", is(watchdog.Lost))
 	k.until("vector-sync", 30*time.Second, "late beats", func(d *watchdog.Detail) bool { return d.Verdict == watchdog.Lost && d.LateBeats > 0 })
@@ -206,14 +206,10 @@ func TestTheFleetIsSettled(t *testing.T) {
 		k.until(id, 30*time.Second, "another execution", func(d *watchdog.Detail) bool { return d.Generation == 2 && d.Verdict == watchdog.Running })
 	}
 	// The mass silence is one group, and nobody of it is settled.
-	silent := k.until("worker-0203", 20*time.Second, "its silence", func(d *watchdog.Detail) bool { return d.Verdict == watchdog.Silent })
-	_ = silent
+	k.until("worker-0203", 20*time.Second, "its silence", is(watchdog.Silent))
 	w, _ := k.look("worker-0203")
 	if len(w.Groups) != 1 || w.Groups[0].HeldFor == 0 {
 		t.Errorf("the groups are %+v, want one that is held", w.Groups)
-	}
-	for _, r := range w.Rows {
-		t.Log(r.ID, r.Verdict, r.Generation, r.Why)
 	}
 	back := k.until("worker-0203", 25*time.Second, "its return", is(watchdog.Running))
 	if back.Generation != 1 {

@@ -20,10 +20,14 @@ import (
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/sources/natsbus"
 	"github.com/sessionwatch/sessionwatch/sources/redisstore"
+	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	sourcetest.AtOnce(8) // they wait for the story
+	goleak.VerifyTestMain(m)
+}
 
 func start(t testing.TB, o demo.Options) *demo.Demo {
 	t.Helper()

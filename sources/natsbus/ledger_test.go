@@ -135,7 +135,7 @@ func (k keeper) as(t testing.TB, user string) (*nats.Conn, jetstream.JetStream) 
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(30*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func TestPublisherNeverBlocks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if d := time.Since(began); d > time.Second {
+	if d := time.Since(began); d > 10*time.Second { // one wait for an answer each would be hours
 		t.Errorf("10,000 beats to a hanging server took %v", d)
 	}
 	settled(t, p, "most were replaced", func(c Counts) bool { return c.Replaced > 9000 && c.Discarded > 0 })

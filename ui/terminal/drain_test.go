@@ -21,6 +21,7 @@ func updates(path string) int {
 // A terminal that takes nothing stops neither Update nor the end of the
 // program, and shows the truth again when it goes on.
 func TestTerminalThatDoesNotDrain(t *testing.T) {
+	t.Parallel()
 	report := filepath.Join(t.TempDir(), "updates")
 	p := terminaltest.StartPTY(t, terminaltest.Huge, helperCommand(t, "busy", reportVariable+"="+report))
 	p.Await("row 59")
@@ -73,6 +74,7 @@ func consistent(screen string) bool {
 }
 
 func TestEndsOnATerminalThatDoesNotDrain(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]struct {
 		do   func(p *terminaltest.PTY)
 		code int

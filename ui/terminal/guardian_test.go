@@ -81,6 +81,7 @@ var crashes = []struct {
 }
 
 func TestTheGuardianRestoresTheTerminal(t *testing.T) {
+	t.Parallel()
 	for _, c := range crashes {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // each on a terminal of its own
@@ -147,6 +148,7 @@ func TestACrashFileThatIsALinkIsNotFollowed(t *testing.T) {
 // After every orderly end, and after every end that the program sees to by
 // itself, the guardian goes without a word.
 func TestTheGuardianGoesWithItsWard(t *testing.T) {
+	t.Parallel()
 	for _, e := range endings {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
@@ -250,6 +252,7 @@ func TestAGuardianHoldsNothing(t *testing.T) {
 // Keys, job control and the shell see nothing of a guardian, and it is there
 // after the screen has come back.
 func TestSuspendWithAGuardian(t *testing.T) {
+	t.Parallel()
 	p, pid, before := inShell(t)
 	guardian := guardianOf(t, pid)
 	for range 2 {
@@ -271,6 +274,7 @@ func TestSuspendWithAGuardian(t *testing.T) {
 
 // A program that is killed while it is stopped has no screen to be undone.
 func TestKilledWhileSuspended(t *testing.T) {
+	t.Parallel()
 	p, pid, before := inShell(t)
 	guardian := guardianOf(t, pid)
 	p.Type("\x1a")
@@ -289,6 +293,7 @@ func TestKilledWhileSuspended(t *testing.T) {
 // A crash under an interactive shell: the shell takes over the settings that it
 // finds when a program has exited, so they must be right by then.
 func TestCrashUnderAShell(t *testing.T) {
+	t.Parallel()
 	p, pid, before := inShell(t)
 	guardian := guardianOf(t, pid)
 	p.Type("u")
@@ -299,6 +304,7 @@ func TestCrashUnderAShell(t *testing.T) {
 }
 
 func TestKilledInTmux(t *testing.T) {
+	t.Parallel()
 	m := terminaltest.StartTmux(t, terminaltest.Normal)
 	m.Await("ready$")
 	before, title := m.Settings(), m.Format("#{pane_title}")

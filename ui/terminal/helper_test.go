@@ -13,6 +13,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
 	"github.com/sessionwatch/sessionwatch/ui/terminal"
 	"github.com/sessionwatch/sessionwatch/ui/terminal/terminaltest"
 )
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 	if mode := os.Getenv(helperVariable); mode != "" {
 		os.Exit(helper(mode))
 	}
+	sourcetest.AtOnce(8) // they wait for programs
 	os.Exit(m.Run())
 }
 

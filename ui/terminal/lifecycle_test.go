@@ -47,6 +47,7 @@ func wedge(p *terminaltest.PTY) {
 
 // fault 40
 func TestTerminalIsRestored(t *testing.T) {
+	t.Parallel()
 	for _, e := range endings {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel() // each on a terminal of its own
@@ -131,6 +132,7 @@ func TestTerminalAnswers(t *testing.T) {
 }
 
 func TestSplitSequencesAreNoKeys(t *testing.T) {
+	t.Parallel()
 	p := terminaltest.StartPTY(t, terminaltest.Normal, helperCommand(t, "screen"))
 	p.Await("wide:false")
 	p.TypeApart(200*time.Millisecond, "\x1b[", "A")

@@ -77,6 +77,7 @@ func shellSettings(t *testing.T, p *terminaltest.PTY) string {
 
 // fault 41
 func TestSuspendAndContinue(t *testing.T) {
+	t.Parallel()
 	for name, suspend := range map[string]func(p *terminaltest.PTY, pid int){
 		"ctrl+z":           func(p *terminaltest.PTY, _ int) { p.Type("\x1a") },
 		"external SIGTSTP": func(_ *terminaltest.PTY, pid int) { _ = syscall.Kill(pid, syscall.SIGTSTP) },
@@ -124,6 +125,7 @@ func TestContinueAfterSIGSTOP(t *testing.T) {
 // In the background the screen stops again instead of fighting for the
 // terminal, and a kill ends it there without touching the shell's terminal.
 func TestBackground(t *testing.T) {
+	t.Parallel()
 	p, _, _ := inShell(t)
 	p.Type("\x1a")
 	p.Await("Stopped")
@@ -165,6 +167,7 @@ func TestLend(t *testing.T) {
 }
 
 func TestInTmux(t *testing.T) {
+	t.Parallel()
 	m := terminaltest.StartTmux(t, terminaltest.Normal)
 	m.Await("ready$")
 	before := m.Settings()
