@@ -96,11 +96,11 @@ func TestNotesOfManyProcesses(t *testing.T) {
 			for range 3 {
 				c := startChild(t, "notes", path, name)
 				for range 10 {
-					if key := c.line(); key != "" {
+					if key := c.Line(); key != "" {
 						wrote.Store(watchdog.AlertKey(key), true)
 					}
 				}
-				c.kill()
+				c.Kill()
 			}
 		})
 	}

@@ -3,18 +3,16 @@
 package filestore
 
 import (
-	"context"
 	"errors"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
+	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -25,18 +23,18 @@ func TestNothingSaidIsLostByAKill(t *testing.T) {
 	highest := 0
 	for round := range 10 {
 		c := startChild(t, "settle", path)
-		if got := c.line(); got != "ready" {
+		if got := c.Line(); got != "ready" {
 			t.Fatalf("the child says %q", got)
 		}
 		time.AfterFunc(time.Duration(1+round*7)*time.Millisecond, func() { _ = c.Process.Kill() })
-		for line := c.line(); line != ""; line = c.line() {
+		for line := c.Line(); line != ""; line = c.Line() {
 			g, err := strconv.Atoi(line)
 			if err != nil {
 				t.Fatal(line)
 			}
 			highest = max(highest, g)
 		}
-		c.kill()
+		c.Kill()
 		f := open(t, path)
 		l := f.Ledger(wire.Seal{}, clock.System())
 		for g := 1; g <= highest; g++ {
@@ -58,8 +56,8 @@ func TestNothingSaidIsLostByAKill(t *testing.T) {
 
 func TestAFullDiskIsAnErrorThatChangesNothing(t *testing.T) {
 	c := startChild(t, "full", pathOf(t))
-	fields := strings.Split(c.line(), "\t")
-	c.kill()
+	fields := strings.Split(c.Line(), "\t")
+	c.Kill()
 	if len(fields) != 6 || fields[0] != "full" {
 		t.Fatalf("the child says %q", fields)
 	}
@@ -71,34 +69,9 @@ func TestAFullDiskIsAnErrorThatChangesNothing(t *testing.T) {
 	}
 }
 
-// TestOneOfManyWins races goroutines for each end.
+// TestOneOfManyWins races goroutines for one end.
 func TestOneOfManyWins(t *testing.T) {
-	f := open(t, pathOf(t))
-	l := f.Ledger(wire.Seal{}, clock.System())
-	const racers = 1000
-	var won atomic.Int64
-	var winner sync.Map
-	var all sync.WaitGroup
-	for i := range racers {
-		all.Go(func() {
-			nonce := strconv.Itoa(i)
-			got, err := l.WriteOnce(context.Background(), recordOf("a", 1, nonce))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if got.Nonce == nonce {
-				won.Add(1)
-			}
-			winner.Store(got.Nonce, true)
-		})
-	}
-	all.Wait()
-	winners := 0
-	winner.Range(func(any, any) bool { winners++; return true })
-	if won.Load() != 1 || winners != 1 {
-		t.Errorf("%d think that they won, and %d winners were told", won.Load(), winners)
-	}
+	sourcetest.RaceOneEnd(t, recordOf("a", 1, ""), open(t, pathOf(t)).Ledger(wire.Seal{}, clock.System()))
 }
 
 func TestAFileTakenAwaySettlesNothing(t *testing.T) {

@@ -142,7 +142,7 @@ func TestAuditLinesOfManyProcessesAreWhole(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		c := startChild(t, "audit", path, name)
 		all.Go(func() {
-			if line := c.line(); line != "" {
+			if line := c.Line(); line != "" {
 				t.Errorf("%s: %s", name, line)
 			}
 			_ = c.Wait()

@@ -3,11 +3,9 @@
 package filestore
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -20,6 +18,7 @@ import (
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
+	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -123,42 +122,10 @@ func auditMany(path, name string) error {
 	return a.Close()
 }
 
-// child is a process that does some work.
-type child struct {
-	*exec.Cmd
-	out *bufio.Scanner
-}
-
-func startChild(t testing.TB, work ...string) *child {
+// startChild starts a process that does some work.
+func startChild(t testing.TB, work ...string) *sourcetest.Child {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"="+strings.Join(work, " "))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	c := &child{cmd, bufio.NewScanner(out)}
-	t.Cleanup(func() { c.kill() })
-	return c
-}
-
-// line is the next line that it prints; empty at the end.
-func (c *child) line() string {
-	if !c.out.Scan() {
-		return ""
-	}
-	return c.out.Text()
-}
-
-func (c *child) kill() {
-	if c.ProcessState == nil {
-		_ = c.Process.Kill()
-		_ = c.Wait()
-	}
+	return sourcetest.StartChild(t, childVariable, strings.Join(work, " "))
 }
 
 func open(t testing.TB, path string) *File {

@@ -46,7 +46,7 @@ func TestFilesArePrivate(t *testing.T) {
 func TestAHeldFileNamesItsHolder(t *testing.T) {
 	path := pathOf(t)
 	other := startChild(t, "hold", path)
-	if got := other.line(); got != "held" {
+	if got := other.Line(); got != "held" {
 		t.Fatalf("the other process says %q", got)
 	}
 	began := time.Now()
@@ -57,7 +57,7 @@ func TestAHeldFileNamesItsHolder(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %v to say so", took)
 	}
-	other.kill()
+	other.Kill()
 	open(t, path) // what a killed process held is free
 }
 

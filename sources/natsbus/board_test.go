@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -68,24 +67,12 @@ func (k bucket) Open(t testing.TB, readOnly bool) (watchdog.NoteBoard, func()) {
 
 func openBoard(t testing.TB, o natsbus.Options) (*natsbus.Board, func()) {
 	t.Helper()
-	var log logBuffer
-	b, err := natsbus.OpenBoard(o, 0, clock.System(), log.logger())
+	var log sourcetest.Log
+	b, err := natsbus.OpenBoard(o, 0, clock.System(), log.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(context.Background()) }()
-	stop := sync.OnceFunc(func() {
-		b.Close()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if t.Failed() {
-			t.Logf("the board's log:\n%s", log.String())
-		}
-	})
-	t.Cleanup(stop)
-	return b, stop
+	return b, sourcetest.Run(t, b, &log)
 }
 
 func (k bucket) PutRaw(t testing.TB, stored map[string][]byte) {

@@ -3,10 +3,8 @@
 package natsbus_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -100,24 +98,12 @@ func (b *realCommandBus) Restart(t testing.TB) { b.server.Restart(t) }
 
 func openCommands(t testing.TB, o natsbus.Options, r orders.Rules) (*natsbus.Commands, func()) {
 	t.Helper()
-	var log logBuffer
-	c, err := natsbus.OpenCommands(o, natsbus.CommandOptions{Rules: r}, clock.System(), log.logger())
+	var log sourcetest.Log
+	c, err := natsbus.OpenCommands(o, natsbus.CommandOptions{Rules: r}, clock.System(), log.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(context.Background()) }()
-	stop := sync.OnceFunc(func() {
-		c.Close()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if t.Failed() {
-			t.Logf("the log of commands:\n%s", log.String())
-		}
-	})
-	t.Cleanup(stop)
-	return c, stop
+	return c, sourcetest.Run(t, c, &log)
 }
 
 // carried sends a command until somebody is there, and gives its result.

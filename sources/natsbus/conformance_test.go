@@ -3,14 +3,10 @@
 package natsbus_test
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -42,28 +38,6 @@ func TestBusOnEmbeddedServer(t *testing.T) {
 	})
 }
 
-// logBuffer keeps a log, to look for secrets in it.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-func (b *logBuffer) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
 func optionsFor(address string, as sourcetest.Role) natsbus.Options {
 	o := natsbus.Options{URLs: []string{address}, Origin: "test", ReadOnly: true}
 	switch as {
@@ -79,22 +53,18 @@ func optionsFor(address string, as sourcetest.Role) natsbus.Options {
 
 func openBus(t testing.TB, address string, as sourcetest.Role, sink sourcetest.Sink) func() {
 	t.Helper()
-	var log logBuffer
-	bus, err := natsbus.Open(optionsFor(address, as), sink, clock.System(), log.logger())
+	var log sourcetest.Log
+	bus, err := natsbus.Open(optionsFor(address, as), sink, clock.System(), log.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- bus.Run(context.Background()) }()
-	return sync.OnceFunc(func() {
-		bus.Close()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
+	stop := sourcetest.Run(t, bus, &log)
+	return func() {
+		stop()
 		if text := log.String(); strings.Contains(text, sourcetest.WrongSecret) {
 			t.Errorf("the password stands in the log: %s", text)
 		}
-	})
+	}
 }
 
 // realServer is nats-server as a process.

@@ -91,7 +91,7 @@ func (e *ear) until(t *testing.T, state string) (fields map[string]any, before [
 
 func openGuard(t *testing.T, o natsbus.Options) *natsbus.Guard {
 	t.Helper()
-	g, err := natsbus.OpenGuard(o, new(logBuffer).logger())
+	g, err := natsbus.OpenGuard(o, new(sourcetest.Log).Logger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -253,7 +253,7 @@ func (f *feeder) whole(b *testing.B) (cost time.Duration, lost, coalesced uint64
 
 func (f *feeder) bus(b *testing.B, sink natsbus.Sink) *natsbus.Bus {
 	b.Helper()
-	bus, err := natsbus.Open(natsbus.Options{URLs: []string{f.address}}, sink, clock.System(), new(logBuffer).logger())
+	bus, err := natsbus.Open(natsbus.Options{URLs: []string{f.address}}, sink, clock.System(), new(sourcetest.Log).Logger())
 	if err != nil {
 		b.Fatal(err)
 	}

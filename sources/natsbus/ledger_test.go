@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -102,24 +101,12 @@ func (k keeper) Open(t testing.TB) (watchdog.Ledger, func()) {
 
 func openLedger(t testing.TB, o natsbus.Options, lo natsbus.LedgerOptions) (*natsbus.Ledger, func()) {
 	t.Helper()
-	var log logBuffer
-	l, err := natsbus.OpenLedger(o, lo, clock.System(), log.logger())
+	var log sourcetest.Log
+	l, err := natsbus.OpenLedger(o, lo, clock.System(), log.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- l.Run(context.Background()) }()
-	stop := sync.OnceFunc(func() {
-		l.Close()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if t.Failed() {
-			t.Logf("the ledger's log:\n%s", log.String())
-		}
-	})
-	t.Cleanup(stop)
-	return l, stop
+	return l, sourcetest.Run(t, l, &log)
 }
 
 // admin is somebody who may do everything.

@@ -75,19 +75,7 @@ func sendOutput(t *testing.T, url string, d *diary, ids ...watchdog.ID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs(t, out.Run, out.Close)
-}
-
-func runs(t *testing.T, f func(context.Context) error, end func()) {
-	t.Helper()
-	ended := make(chan error, 1)
-	go func() { ended <- f(context.Background()) }()
-	t.Cleanup(func() {
-		end()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	sourcetest.Run(t, out, nil)
 }
 
 func openOutputReader(t *testing.T, url string) *natsbus.OutputReader {
@@ -96,7 +84,7 @@ func openOutputReader(t *testing.T, url string) *natsbus.OutputReader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs(t, r.Run, r.Close)
+	sourcetest.Run(t, r, nil)
 	return r
 }
 

@@ -20,19 +20,12 @@ import (
 
 func startPublisher(t *testing.T, o natsbus.Options) *natsbus.Publisher {
 	t.Helper()
-	var log logBuffer
-	p, err := natsbus.OpenPublisher(o, clock.System(), log.logger())
+	var log sourcetest.Log
+	p, err := natsbus.OpenPublisher(o, clock.System(), log.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(context.Background()) }()
-	t.Cleanup(func() {
-		p.Close()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
+	sourcetest.Run(t, p, &log)
 	return p
 }
 
@@ -191,7 +184,7 @@ func TestPublisherLeavesNothingBehind(t *testing.T) {
 	server := serveEmbedded(t)
 	server.Send(t, "x", beat("x", 1))
 	before := goleak.IgnoreCurrent()
-	p, err := natsbus.OpenPublisher(producerOptions(server.Address()), clock.System(), new(logBuffer).logger())
+	p, err := natsbus.OpenPublisher(producerOptions(server.Address()), clock.System(), new(sourcetest.Log).Logger())
 	if err != nil {
 		t.Fatal(err)
 	}

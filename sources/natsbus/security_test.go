@@ -31,7 +31,7 @@ import (
 func run(t *testing.T, o natsbus.Options) *sourcetest.Recorder {
 	t.Helper()
 	rec := &sourcetest.Recorder{}
-	bus, err := natsbus.Open(o, rec, clock.System(), new(logBuffer).logger())
+	bus, err := natsbus.Open(o, rec, clock.System(), new(sourcetest.Log).Logger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sessionwatch/sessionwatch/internal/wire"
@@ -27,14 +26,8 @@ func TestNoteBoardConformanceRealServer(t *testing.T) {
 
 func TestNoteBoardConformanceEmbeddedServer(t *testing.T) {
 	sourcetest.RunNoteBoard(t, sourcetest.NoteBoardHarness{Encode: wire.EncodeNote, Serve: func(t testing.TB) sourcetest.NoteStore {
-		mini := miniredis.NewMiniRedis()
-		if err := mini.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(mini.Close)
-		admin := redis.NewClient(&redis.Options{Addr: mini.Addr(), Protocol: 2})
-		t.Cleanup(func() { _ = admin.Close() })
-		return noteHash{admin, fast(mini.Addr())}
+		admin, address := startMini(t)
+		return noteHash{admin, fast(address)}
 	}})
 }
 

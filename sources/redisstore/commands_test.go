@@ -5,13 +5,10 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sessionwatch/sessionwatch/internal/orders"
@@ -43,16 +40,7 @@ func TestCommandsOverServerThatKeepsNothing(t *testing.T) {
 
 func TestCommandsOverEmbeddedServer(t *testing.T) {
 	t.Parallel()
-	sourcetest.RunCommands(t, sourcetest.CommandHarness{Keeps: true, Serve: func(t testing.TB) sourcetest.CommandBus {
-		mini := miniredis.NewMiniRedis()
-		if err := mini.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(mini.Close)
-		admin := redis.NewClient(&redis.Options{Addr: mini.Addr(), Protocol: 2})
-		t.Cleanup(func() { _ = admin.Close() })
-		return &commandBus{admin, fast(mini.Addr())}
-	}})
+	sourcetest.RunCommands(t, sourcetest.CommandHarness{Keeps: true, Serve: startMiniCommands})
 }
 
 func TestCommandsOverServerWithPassword(t *testing.T) {
@@ -78,6 +66,13 @@ func TestCommandsOverCluster(t *testing.T) {
 
 func TestCommandsLeaveNothingBehind(t *testing.T) {
 	sourcetest.RunCommandsLeaveNothing(t, realCommands())
+}
+
+// startMiniCommands starts the embedded server.
+func startMiniCommands(t testing.TB) sourcetest.CommandBus {
+	t.Helper()
+	admin, address := startMini(t)
+	return &commandBus{admin, fast(address)}
 }
 
 // commandBus is a Redis that carries commands.
@@ -117,41 +112,12 @@ func (b *commandBus) PutResult(t testing.TB, id watchdog.ID, command string, sto
 
 func openCommands(t testing.TB, o Options, r orders.Rules) (*Commands, func()) {
 	t.Helper()
-	var log syncLog
-	c, err := OpenCommands(o, CommandOptions{Rules: r}, testClock(), slog.New(slog.NewTextHandler(&log, nil)))
+	var log sourcetest.Log
+	c, err := OpenCommands(o, CommandOptions{Rules: r}, testClock(), log.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(context.Background()) }()
-	stop := sync.OnceFunc(func() {
-		c.Close()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if t.Failed() {
-			t.Logf("the log of commands:\n%s", log.String())
-		}
-	})
-	t.Cleanup(stop)
-	return c, stop
-}
-
-type syncLog struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *syncLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *syncLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	return c, sourcetest.Run(t, c, &log)
 }
 
 // A password of ours proves nothing where others need none.

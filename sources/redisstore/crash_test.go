@@ -3,11 +3,9 @@
 package redisstore
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 	"time"
@@ -68,32 +66,22 @@ func TestASweeperKilledBetweenAnyTwoSteps(t *testing.T) {
 	ctx := t.Context()
 	written, last := 0, 0
 	for round := range 10 {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), childVariable+"="+s.Address())
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			text := lines.Text()
+		c := sourcetest.StartChild(t, childVariable, s.Address())
+		for text := c.Line(); text != ""; text = c.Line() {
 			if g, err := strconv.Atoi(text); err == nil {
 				written = max(written, g)
 			} else if n, err := strconv.Atoi(text[:len(text)-1]); err == nil {
 				if last = n; last == 1+round*7 {
-					time.AfterFunc(time.Duration(round)*100*time.Microsecond, func() { _ = cmd.Process.Kill() })
+					time.AfterFunc(time.Duration(round)*100*time.Microsecond, func() { _ = c.Process.Kill() })
 				}
 			} else {
 				t.Fatal(text)
 			}
 			if last > 1+round*7+500 {
-				_ = cmd.Process.Kill()
+				_ = c.Process.Kill()
 			}
 		}
-		_ = cmd.Wait()
+		c.Kill()
 	}
 	if written == 0 {
 		t.Fatal("nothing was ever written")

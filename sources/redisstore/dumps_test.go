@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/sessionwatch/sessionwatch/internal/orders"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
@@ -36,16 +34,7 @@ func TestDumpsLeaveNothingBehind(t *testing.T) {
 
 func TestDumpsOverEmbeddedServer(t *testing.T) {
 	t.Parallel()
-	sourcetest.RunDumps(t, sourcetest.DumpHarness{Most: wire.MaxDumpKeyBytes, Serve: func(t testing.TB) sourcetest.CommandBus {
-		mini := miniredis.NewMiniRedis()
-		if err := mini.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(mini.Close)
-		admin := redis.NewClient(&redis.Options{Addr: mini.Addr(), Protocol: 2})
-		t.Cleanup(func() { _ = admin.Close() })
-		return &commandBus{admin, fast(mini.Addr())}
-	}})
+	sourcetest.RunDumps(t, sourcetest.DumpHarness{Most: wire.MaxDumpKeyBytes, Serve: startMiniCommands})
 }
 
 func TestDumpsOverCluster(t *testing.T) {

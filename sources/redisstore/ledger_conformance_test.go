@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sessionwatch/sessionwatch/internal/wire"
@@ -27,14 +26,8 @@ func TestLedgerConformanceRealServer(t *testing.T) {
 
 func TestLedgerConformanceEmbeddedServer(t *testing.T) {
 	sourcetest.RunLedger(t, sourcetest.LedgerHarness{Serve: func(t testing.TB) sourcetest.LedgerStore {
-		mini := miniredis.NewMiniRedis()
-		if err := mini.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(mini.Close)
-		admin := redis.NewClient(&redis.Options{Addr: mini.Addr(), Protocol: 2})
-		t.Cleanup(func() { _ = admin.Close() })
-		return &embeddedLedger{ledgerKeys{admin}, fast(mini.Addr())}
+		admin, address := startMini(t)
+		return &embeddedLedger{ledgerKeys{admin}, fast(address)}
 	}})
 }
 

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,35 +43,11 @@ func refused(t testing.TB, err error, why string) {
 	}
 }
 
-// TestOneOfAThousandWins races goroutines of two processes for each end.
+// TestOneOfAThousandWins races goroutines of two processes for one end.
 func TestOneOfAThousandWins(t *testing.T) {
 	t.Parallel()
 	s := startReal(t)
-	ledgers := []*Ledger{openConn(t, fast(s.Address())).Ledger(wire.Seal{}), openConn(t, fast(s.Address())).Ledger(wire.Seal{})}
-	var won atomic.Int64
-	var winners sync.Map
-	var all sync.WaitGroup
-	for i := range 1000 {
-		all.Go(func() {
-			r := endOf("a", 1, watchdog.OutcomeLost)
-			r.Nonce = strconv.Itoa(i)
-			got, err := ledgers[i%2].WriteOnce(context.Background(), r)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if got.Nonce == r.Nonce {
-				won.Add(1)
-			}
-			winners.Store(got.Nonce, true)
-		})
-	}
-	all.Wait()
-	told := 0
-	winners.Range(func(any, any) bool { told++; return true })
-	if won.Load() != 1 || told != 1 {
-		t.Errorf("%d think that they won, and %d winners were told", won.Load(), told)
-	}
+	sourcetest.RaceOneEnd(t, endOf("a", 1, watchdog.OutcomeLost), openConn(t, fast(s.Address())).Ledger(wire.Seal{}), openConn(t, fast(s.Address())).Ledger(wire.Seal{}))
 }
 
 func TestAnEndTakesOnlyItsOwnLease(t *testing.T) {

@@ -23,7 +23,7 @@ func publish(t testing.TB, o Options) *Publisher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, p)
+	sourcetest.Run(t, p, nil)
 	return p
 }
 

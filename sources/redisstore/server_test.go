@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
@@ -77,7 +78,7 @@ func watch(t testing.TB, o Options) (*Store, *sourcetest.Recorder) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, s)
+	sourcetest.Run(t, s, nil)
 	rec.Wait(t, 60*time.Second, "the first good poll", func() bool { return trips(rec, 0) > 0 })
 	return s, rec
 }
@@ -111,20 +112,17 @@ func changes(rec *sourcetest.Recorder, since int) []string {
 	return out
 }
 
-// run runs a store or a publisher until the test ends.
-func run(t testing.TB, r interface {
-	Run(context.Context) error
-	Close()
-}) {
+// startMini starts the embedded server, whose clock stands still.
+func startMini(t testing.TB) (admin *redis.Client, address string) {
 	t.Helper()
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(context.Background()) }()
-	t.Cleanup(func() {
-		r.Close()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	mini := miniredis.NewMiniRedis()
+	if err := mini.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(mini.Close)
+	admin = redis.NewClient(&redis.Options{Addr: mini.Addr(), Protocol: 2})
+	t.Cleanup(func() { _ = admin.Close() })
+	return admin, mini.Addr()
 }
 
 func testClock() watchdog.Clock { return clock.System() }

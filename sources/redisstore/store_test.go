@@ -311,7 +311,7 @@ func TestMissingPermissionIsToldAndCleared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, store)
+	sourcetest.Run(t, store, nil)
 	denied := func() []watchdog.Denied { return sourcetest.EventsOf[watchdog.Denied](rec, 0) }
 	rec.Wait(t, 5*time.Second, "a denial", func() bool { return len(denied()) > 0 })
 	if got := denied()[0].Reason; !strings.HasPrefix(got, "MGET: ") {

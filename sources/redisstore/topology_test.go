@@ -277,7 +277,7 @@ func TestTLS(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			run(t, store)
+			sourcetest.Run(t, store, nil)
 			rec.Wait(t, 60*time.Second, c.want, func() bool { return store.Link().Detail == c.want })
 		})
 	}
