@@ -72,7 +72,7 @@ func (u *unit) phase() watchdog.SupervisorPhase {
 		return watchdog.SupervisorCrashLoop
 	case phaseIdle:
 	}
-	if m.hasExit || u.runs > 0 {
+	if m.hasExit || u.runs > 0 || m.stopped {
 		return watchdog.SupervisorHeld
 	}
 	return watchdog.SupervisorNone

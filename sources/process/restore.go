@@ -45,10 +45,22 @@ func (s *Supervisor) restore(state State) {
 		u.machine.stopped = saved.Stopped && !s.opts.ByHand
 		u.keeper.restore(saved)
 		u.left = saved.Run
+		u.bootID, u.generation = saved.BootID, saved.number()
 	}
 	for _, u := range s.units {
 		u.keep()
 	}
+}
+
+// number is the generation of the last run: who orders something of it means
+// that one. 0: it is not known yet.
+func (saved *SessionState) number() watchdog.Generation {
+	for _, e := range saved.Executions {
+		if e.BootID == saved.BootID {
+			return e.Generation
+		}
+	}
+	return saved.Generation
 }
 
 // removeSockets removes what a killed supervisor made among the temporary files,
@@ -107,7 +119,8 @@ func (s *Supervisor) save() {
 // keep takes the unit's part of the state; that of the ledger is the keeper's.
 func (u *unit) keep() {
 	m := u.machine
-	st := &SessionState{Argv: u.conf.Command, Dir: u.conf.Dir, Chain: m.chain, Stopped: m.stopped, Restarts: m.restarts, Run: u.left}
+	st := &SessionState{Argv: u.conf.Command, Dir: u.conf.Dir, Chain: m.chain, Stopped: m.stopped, Restarts: m.restarts,
+		BootID: u.bootID, Run: u.left}
 	if m.phase == phaseRunning || m.phase == phaseEnding {
 		st.Run = &RunState{BootID: u.bootID}
 		if c := u.child.Load(); c != nil {

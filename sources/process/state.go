@@ -32,6 +32,7 @@ type SessionState struct {
 	Stopped    bool // by somebody, who did not start it again
 	Restarts   int
 	Generation watchdog.Generation // the last one that is known
+	BootID     string              // of the last run; empty: none
 	Run        *RunState           // nil: nothing runs
 	Executions []Execution         // not settled yet, that of Run among them
 }

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -67,9 +68,15 @@ func TestAStopOutlivesItsSupervisor(t *testing.T) {
 			ctx := within(t)
 			if c.phase == watchdog.SupervisorStopping {
 				eventually(t, "running", is(first, watchdog.SupervisorRunning))
-				given, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-				_, _ = first.Stop(given, Target{ID: "a"}) // answered before its end
-				cancel()
+				given, cancel := context.WithCancel(ctx)
+				var stopping sync.WaitGroup
+				stopping.Go(func() { _, _ = first.Stop(given, Target{ID: "a"}) })
+				eventually(t, c.name, func() bool {
+					now, _ := store.Load()
+					return is(first, c.phase)() && now.Sessions["a"].Stopped
+				})
+				cancel() // before its end
+				stopping.Wait()
 			} else {
 				eventually(t, c.name, is(first, c.phase))
 				if _, err := first.Stop(ctx, Target{ID: "a"}); err != nil {
@@ -92,7 +99,7 @@ func TestAStopOutlivesItsSupervisor(t *testing.T) {
 				})
 				end()
 				killed, _ = store.Load()
-				if st, _ := next.Session("a"); st.Runs != 0 || st.Phase != watchdog.SupervisorNone {
+				if st, _ := next.Session("a"); st.Runs != 0 || st.Phase != watchdog.SupervisorHeld {
 					t.Fatalf("%d runs, %v: %s", st.Runs, st.Phase, st.Detail)
 				}
 			}
@@ -106,14 +113,42 @@ func TestAStopOutlivesItsSupervisor(t *testing.T) {
 			store.left = killed
 			last, end := superviseUntil(t, new(witness), with, conf)
 			defer end()
-			if _, err := last.Restart(ctx, Target{ID: "a"}); err != nil {
-				t.Fatal(err)
-			}
+			ordersAnswered(t, last, killed)
 			if now, _ := store.Load(); now.Sessions["a"].Stopped {
 				t.Error("who started it again is forgotten")
 			}
 		})
 	}
+}
+
+// ordersAnswered fails unless a session that is down since an earlier supervisor
+// is known by the run that people saw last, and starts when it is restarted.
+func ordersAnswered(t *testing.T, s *Supervisor, left State) {
+	t.Helper()
+	saved := left.Sessions["a"]
+	if saved.Generation == 0 || saved.BootID == "" {
+		t.Fatalf("kept %+v", saved)
+	}
+	eventually(t, "known by its last run", func() bool {
+		st, _ := s.Session("a")
+		return st.Generation == saved.Generation && st.BootID == saved.BootID
+	})
+	if _, err := s.Restart(within(t), Target{ID: "a", Generation: saved.Generation + 1}); !errors.Is(err, ErrOtherGeneration) {
+		t.Errorf("a restart of a run that never was: %v", err)
+	}
+	if st, err := s.Restart(within(t), Target{ID: "a", Generation: saved.Generation}); err != nil || st.PID == 0 {
+		t.Errorf("it is not started: %v, %+v", err, st)
+	}
+}
+
+// What was held as a crash loop before this supervisor began is started by hand.
+func TestWhatIsHeldSinceAnEarlierSupervisorCanBeRestarted(t *testing.T) {
+	t.Parallel()
+	store := &newestState{left: State{Boot: machineBoot(), Sessions: map[watchdog.ID]SessionState{"a": {Argv: shell("a", "sleep 60").Command,
+		Chain: watchdog.RestartChain{Links: 3, Short: 3, Held: true}, Generation: 3, BootID: "of-the-third"}}}}
+	s := supervise(t, new(witness), func(o *Options) { o.Store = store }, shell("a", "sleep 60"))
+	left, _ := store.Load()
+	ordersAnswered(t, s, left)
 }
 
 // The end of a supervisor is nobody's stop: the next one starts what ran.
