@@ -129,7 +129,7 @@ func (c *Client) json(ctx context.Context, method, path string, body, into any) 
 		return nil
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxWindow)).Decode(into); err != nil {
-		return fmt.Errorf("the serve at %s: its answer cannot be read; is it of another version?", c.o.Address)
+		return c.unreadable("its answer")
 	}
 	return nil
 }
@@ -241,26 +241,14 @@ func (c *Client) stream(ctx context.Context, name string, began func(), each fun
 	if err != nil {
 		return err
 	}
-	defer res.Body.Close()
 	began()
 	// A serve that hangs sends nothing; one that lives sends a window each second.
-	silent := time.AfterFunc(answerWithin, func() { _ = res.Body.Close() })
-	defer silent.Stop()
-	in := bufio.NewReaderSize(res.Body, 64<<10)
-	for {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return fmt.Errorf("the serve at %s: %s", c.o.Address, netreason.Network(err))
-		}
-		body, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data: "))
-		if !ok {
-			continue
-		}
-		silent.Reset(answerWithin)
+	return c.readEvents(res, answerWithin, func(body []byte) error {
 		w, err := decodeWindow(body)
 		if err != nil {
-			return fmt.Errorf("the serve at %s: a window cannot be read; is it of another version?", c.o.Address)
+			return c.unreadable("a window")
 		}
 		each(w)
-	}
+		return nil
+	})
 }

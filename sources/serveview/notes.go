@@ -1,8 +1,6 @@
 package serveview
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -121,24 +118,12 @@ func (c *Client) raisedOnce(ctx context.Context, path string, each func(raised))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = res.Body.Close() }()
-	silent := time.AfterFunc(3*raisedAlive, func() { _ = res.Body.Close() })
-	defer silent.Stop()
-	in := bufio.NewReaderSize(res.Body, 64<<10)
-	for {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return fmt.Errorf("the serve at %s: %s", c.o.Address, netreason.Network(err))
-		}
-		body, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data: "))
-		if !ok {
-			continue
-		}
-		silent.Reset(3 * raisedAlive)
+	return c.readEvents(res, 3*raisedAlive, func(body []byte) error {
 		var r raised
-		if err := json.Unmarshal(body, &r); err != nil {
-			return fmt.Errorf("the serve at %s: an alert cannot be read; is it of another version?", c.o.Address)
+		if json.Unmarshal(body, &r) != nil {
+			return c.unreadable("an alert")
 		}
 		each(r)
-	}
+		return nil
+	})
 }

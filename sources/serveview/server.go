@@ -325,34 +325,6 @@ func (s *Server) windows(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// eventStream writes server-sent events.
-type eventStream struct {
-	w    io.Writer
-	ctrl *http.ResponseController
-}
-
-// eventWithin bounds how long one event may take to leave: a reader that hangs
-// must not hold its stream for ever.
-const eventWithin = 15 * time.Second
-
-func startEvents(w http.ResponseWriter) *eventStream {
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	e := &eventStream{w, http.NewResponseController(w)}
-	_ = e.ctrl.SetReadDeadline(time.Time{}) // the request is read; the stream has no end
-	w.WriteHeader(http.StatusOK)
-	_ = e.ctrl.Flush() // a writer that cannot is seen at the first event
-	return e
-}
-
-func (e *eventStream) send(body []byte) error {
-	_ = e.ctrl.SetWriteDeadline(time.Now().Add(eventWithin)) // not every writer can; then it may wait
-	if _, err := fmt.Fprintf(e.w, "data: %s\n\n", body); err != nil {
-		return err
-	}
-	return e.ctrl.Flush()
-}
-
 func (s *Server) sessions(w http.ResponseWriter, r *http.Request) error {
 	words := asked{Height: -1, KeepEnded: true, Query: r.URL.Query().Get("filter")}
 	a, err := words.compile()

@@ -1,12 +1,11 @@
 package serveview
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -134,36 +133,27 @@ func (c *Client) TrialReach(ctx context.Context) (reach TrialReach, err error) {
 // Try asks what the thresholds that words name would have raised. It may take
 // minutes; the serve gives it up when ctx ends.
 func (c *Client) Try(ctx context.Context, words string) (watchdog.TrialResult, error) {
-	none := watchdog.TrialResult{}
 	res, err := c.do(ctx, http.MethodPost, "/v1/trial", map[string]string{"words": words})
 	if err != nil {
-		return none, err
+		return watchdog.TrialResult{}, err
 	}
-	defer func() { _ = res.Body.Close() }()
-	silent := time.AfterFunc(answerWithin, func() { _ = res.Body.Close() })
-	defer silent.Stop()
-	in := bufio.NewReaderSize(res.Body, 64<<10)
-	for {
-		line, err := in.ReadBytes('\n')
-		if ctx.Err() != nil {
-			return none, ctx.Err()
+	var last tried
+	err = c.readEvents(res, answerWithin, func(body []byte) error {
+		if json.Unmarshal(body, &last) != nil {
+			return c.unreadable("its trial")
 		}
-		if err != nil {
-			return none, fmt.Errorf("the serve at %s: %s", c.o.Address, netreason.Network(err))
+		if last.Error != "" || last.Result != nil {
+			return io.EOF
 		}
-		body, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data: "))
-		if !ok {
-			continue
-		}
-		silent.Reset(answerWithin)
-		var t tried
-		switch err := json.Unmarshal(body, &t); {
-		case err != nil:
-			return none, fmt.Errorf("the serve at %s: its trial cannot be read; is it of another version?", c.o.Address)
-		case t.Error != "":
-			return none, fmt.Errorf("the serve at %s: %s", c.o.Address, netreason.Short(t.Error))
-		case t.Result != nil:
-			return *t.Result, nil
-		}
+		return nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return watchdog.TrialResult{}, ctx.Err()
+	case err != nil:
+		return watchdog.TrialResult{}, err
+	case last.Error != "":
+		return watchdog.TrialResult{}, fmt.Errorf("the serve at %s: %s", c.o.Address, netreason.Short(last.Error))
 	}
+	return *last.Result, nil
 }
