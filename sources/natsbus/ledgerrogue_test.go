@@ -5,7 +5,6 @@ package natsbus_test
 import (
 	"context"
 	"crypto/ed25519"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strings"
@@ -397,8 +396,8 @@ func TestSignedLedger(t *testing.T) {
 	})
 }
 
-//go:embed testdata/permissions.conf
-var permissions string
+// permissions are those that the README gives.
+var permissions = sourcetest.ReadmeBlock("authorization {")
 
 // TestPermissions proves the configuration that the README gives.
 func TestPermissions(t *testing.T) {
