@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,15 +35,17 @@ func TestDumpsByThePermissions(t *testing.T) {
 		sender, id := as(user), fmt.Sprintf("c%d", i)
 		d := sourcetest.DumpOfCommand("a", id)
 		d.Text = text
+		var sending sync.WaitGroup
 		got, err := operator.AwaitDump(within(t, 15*time.Second), "a", id, func() {
-			go func() {
+			sending.Go(func() {
 				for range 2 {
 					if err := sender.PublishDump(within(t, 15*time.Second), d); err != nil {
 						t.Errorf("%s may not send a dump: %v", user, err)
 					}
 				}
-			}()
+			})
 		})
+		sending.Wait()
 		switch {
 		case err != nil:
 			t.Errorf("the dump of %s: %v", user, err)
