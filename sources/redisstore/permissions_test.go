@@ -75,7 +75,7 @@ func TestPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, store)
+	sourcetest.Run(t, store, nil)
 	s.Send(t, "seen", []byte(`{"session_id":"seen","state":"running","uptime_secs":1,"credits_remaining":null,"current_task":null}`))
 	rec.Wait(t, 20*time.Second, "a watcher sees beats", func() bool { return len(rec.AllBeats()) > 0 })
 
