@@ -117,13 +117,14 @@ func (t *Tracker) leaseSeen(e LeaseSeen) {
 }
 
 // supervisedBy takes in what a supervisor does. What it says of a newer
-// generation begins that; what it says of an older one is past.
+// generation begins that; what it says of an older one is past. One that keeps
+// its session down says so once, maybe before anybody else told of it.
 func (t *Tracker) supervisedBy(e Supervised) {
 	now := max(t.now.Mono, e.At)
 	starts := e.Phase == SupervisorRunning && e.Generation != 0
 	n, known := t.store.find([]byte(e.ID))
 	if !known {
-		if !starts {
+		if e.Phase == SupervisorNone || e.Generation == 0 {
 			return
 		}
 		var ok bool
