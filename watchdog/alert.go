@@ -76,9 +76,10 @@ type alerts struct {
 	seq     uint64
 
 	notes   map[AlertKey]*AlertNote
-	mutes   []*AlertNote // of patterns, by key
-	nextEnd int64        // wall clock, Unix nanoseconds, of the next end of a snooze or mute; 0 none
-	noted   bool         // a board told its notes
+	over    map[AlertKey]time.Time // notes, by when they were given, whose alert is gone
+	mutes   []*AlertNote           // of patterns, by key
+	nextEnd int64                  // wall clock, Unix nanoseconds, of the next end of a snooze or mute; 0 none
+	noted   bool                   // a board told its notes
 }
 
 func newAlerts() alerts {
@@ -254,7 +255,7 @@ func (as *alerts) tally(a *alert, by int) {
 // answer the next one.
 func (t *Tracker) closeAlert(a *alert) {
 	if n := t.noteOn(a); n != nil && n.Kind != NoteMute {
-		t.effects = append(t.effects, NoteOver{*n})
+		t.endNote(n)
 	}
 	t.dropAlert(a)
 }

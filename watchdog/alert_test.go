@@ -115,6 +115,44 @@ func TestAStallIsOneAlertThatIsToldOnce(t *testing.T) {
 	r.wantTold("STALLED job #3")
 }
 
+// TestWhatAnsweredOneEpisodeDoesNotAnswerTheNext: not even when the next one begins
+// at once, and nobody who may clear the note off the board looks.
+func TestWhatAnsweredOneEpisodeDoesNotAnswerTheNext(t *testing.T) {
+	says := func(s State) func(*Beat, int64) {
+		return func(b *Beat, _ int64) { b.State, b.StateText = s, []byte(s.String()) }
+	}
+	for _, kind := range []NoteKind{NoteAck, NoteSnooze} {
+		r := newRig(t, Policy{}, SourceNATS)
+		r.worker("job", 20*time.Second, says(StateRunning))
+		r.worker("job", 10*time.Second, says(StateStalled))
+		answer := ackOf(r.one())
+		answer.Kind, answer.At = kind, time.Unix(0, r.at.Wall)
+		if kind == NoteSnooze {
+			answer.Until = answer.At.Add(time.Hour)
+		}
+		r.say(answer)
+		if a := r.one(); a.Standing == AlertOpen {
+			t.Fatalf("%v: %+v", kind, a)
+		}
+		r.worker("job", 10*time.Second, says(StateRunning))
+		if v := r.alerts(); v.Total != 0 {
+			t.Fatalf("%v: it recovered: %+v", kind, v.List)
+		}
+		r.say(answer) // it stands there still
+		r.wantTold("STALLED job")
+		r.worker("job", 10*time.Second, says(StateStalled))
+		if a := r.one(); a.Standing != AlertOpen {
+			t.Errorf("%v: the next stall: %+v", kind, a)
+		}
+		r.wantTold("STALLED job")
+		answer.At = time.Unix(0, r.at.Wall)
+		r.say(answer)
+		if a := r.one(); a.Standing == AlertOpen {
+			t.Errorf("%v: answered again: %+v", kind, a)
+		}
+	}
+}
+
 func TestManySilentTogetherAreOneAlert(t *testing.T) {
 	r := newRig(t, Policy{}, SourceNATS)
 	r.tr.SetSweeper("here")

@@ -36,6 +36,7 @@ func (t *Tracker) takeNotes(notes []AlertNote) {
 	}
 	as.notes = make(map[AlertKey]*AlertNote, len(notes))
 	as.mutes = as.mutes[:0]
+	over := map[AlertKey]time.Time{}
 	for _, n := range notes {
 		if n.Kind == NoteClear {
 			continue
@@ -47,8 +48,13 @@ func (t *Tracker) takeNotes(notes []AlertNote) {
 			as.mutes = append(as.mutes, &n)
 			continue
 		}
-		as.notes[n.Key] = &n
+		if at, ok := as.over[n.Key]; !ok || n.At.After(at) {
+			as.notes[n.Key] = &n
+			continue
+		}
+		over[n.Key] = as.over[n.Key]
 	}
+	as.over = over // what is off the board cannot answer again
 	slices.SortFunc(as.mutes, func(a, b *AlertNote) int { return strings.Compare(string(a.Key), string(b.Key)) })
 	t.standAll()
 	as.noted = true
@@ -73,6 +79,18 @@ func (t *Tracker) standAll() {
 		soonest(n)
 	}
 	t.changes++
+}
+
+// endNote lets a note answer nothing any more. Whoever may clears it off the board;
+// we remember it as long as it stands there, for nobody may.
+func (t *Tracker) endNote(n *AlertNote) {
+	as := &t.alerts
+	t.effects = append(t.effects, NoteOver{*n})
+	delete(as.notes, n.Key)
+	if as.over == nil {
+		as.over = map[AlertKey]time.Time{}
+	}
+	as.over[n.Key] = n.At
 }
 
 // end is when a note ends, Unix nanoseconds; 0 never by itself.
