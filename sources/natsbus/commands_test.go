@@ -65,6 +65,11 @@ func (b *commandBus) Open(t testing.TB, r orders.Rules) (sourcetest.Commands, fu
 	return openCommands(t, b.options(), r)
 }
 
+func (b *commandBus) OpenLater(t testing.TB, r orders.Rules, by time.Duration) (sourcetest.Commands, func()) {
+	t.Helper()
+	return openCommandsBy(t, b.options(), r, sourcetest.Ahead{Clock: clock.System(), By: by})
+}
+
 func (b *commandBus) put(t testing.TB, subject string, data []byte) {
 	t.Helper()
 	nc, err := nats.Connect(b.address, nats.UserInfo(b.user, b.password))
@@ -98,12 +103,17 @@ func (b *realCommandBus) Restart(t testing.TB) { b.server.Restart(t) }
 
 func openCommands(t testing.TB, o natsbus.Options, r orders.Rules) (*natsbus.Commands, func()) {
 	t.Helper()
+	return openCommandsBy(t, o, r, clock.System())
+}
+
+func openCommandsBy(t testing.TB, o natsbus.Options, r orders.Rules, c watchdog.Clock) (*natsbus.Commands, func()) {
+	t.Helper()
 	var log sourcetest.Log
-	c, err := natsbus.OpenCommands(o, natsbus.CommandOptions{Rules: r}, clock.System(), log.Logger())
+	opened, err := natsbus.OpenCommands(o, natsbus.CommandOptions{Rules: r}, c, log.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c, sourcetest.Run(t, c, &log)
+	return opened, sourcetest.Run(t, opened, &log)
 }
 
 // carried sends a command until somebody is there, and gives its result.

@@ -94,6 +94,11 @@ func (b *commandBus) Open(t testing.TB, r orders.Rules) (sourcetest.Commands, fu
 	return openCommands(t, b.options, r)
 }
 
+func (b *commandBus) OpenLater(t testing.TB, r orders.Rules, by time.Duration) (sourcetest.Commands, func()) {
+	t.Helper()
+	return openCommandsBy(t, b.options, r, sourcetest.Ahead{Clock: testClock(), By: by})
+}
+
 func (b *commandBus) PutCommand(t testing.TB, id watchdog.ID, envelope []byte) {
 	t.Helper()
 	err := b.admin.XAdd(context.Background(), &redis.XAddArgs{Stream: wire.CommandsKey(id), Values: []any{"c", envelope}}).Err()
@@ -112,8 +117,13 @@ func (b *commandBus) PutResult(t testing.TB, id watchdog.ID, command string, sto
 
 func openCommands(t testing.TB, o Options, r orders.Rules) (*Commands, func()) {
 	t.Helper()
+	return openCommandsBy(t, o, r, testClock())
+}
+
+func openCommandsBy(t testing.TB, o Options, r orders.Rules, clock watchdog.Clock) (*Commands, func()) {
+	t.Helper()
 	var log sourcetest.Log
-	c, err := OpenCommands(o, CommandOptions{Rules: r}, testClock(), log.Logger())
+	c, err := OpenCommands(o, CommandOptions{Rules: r}, clock, log.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -160,6 +160,46 @@ func expires(t *testing.T, h CommandHarness) {
 	}
 }
 
+// A receiver comes back after a day, and runs another execution by then.
+func notADayLater(t *testing.T, h CommandHarness) {
+	b := h.Serve(t)
+	later, ok := b.(CommandLater)
+	if !h.Keeps || !ok {
+		t.Skip("this way keeps nothing")
+	}
+	operator := h.open(t, b, "ops")
+	expired, patient := CommandTo("a", "expired"), CommandTo("a", "patient")
+	patient.Expires = patient.At.Add(48 * time.Hour)
+	on := []*Carried{CarryOn(t, operator, expired), CarryOn(t, operator, patient)}
+	for _, s := range on {
+		if !Eventually(h.Patience, func() bool { return s.Heard(watchdog.FateRequested) }) {
+			t.Fatalf("that it is kept was never heard: %+v", s.Words())
+		}
+	}
+	receiver, _ := later.OpenLater(t, trusting("run"), 24*time.Hour)
+	var d Desk
+	touched := false
+	d.Receive(t, receiver, "a", OnlyStop(), func(ctx context.Context, got watchdog.Delivery) {
+		c := got.Command()
+		if why, ok := c.Meant(3, ""); !ok {
+			_, _ = got.Finish(ctx, watchdog.FateLostRace, why)
+			return
+		}
+		touched = true
+		Obey(ctx, got)
+	})
+	for i, want := range []watchdog.Fate{watchdog.FateTimedOut, watchdog.FateLostRace} {
+		a, err := on[i].Result(t, 3*h.Patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFate(t, a, want)
+	}
+	if refused := receiver.Refused(); d.Handed("expired") > 0 || touched || refused.Of(watchdog.CommandExpired) != 1 {
+		t.Errorf("what had expired was handed over %d times; #3 was touched: %v; refused: %v", d.Handed("expired"), touched, refused)
+	}
+}
+
 func leavesUnknownOps(t *testing.T, h CommandHarness) {
 	b := h.Serve(t)
 	operator := h.open(t, b, "ops")

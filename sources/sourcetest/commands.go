@@ -31,6 +31,12 @@ type CommandBus interface {
 	Open(t testing.TB, r orders.Rules) (c Commands, stop func())
 }
 
+// CommandLater is a CommandBus that can be opened by a process whose clock is
+// ahead: as if its receiver had been away that long.
+type CommandLater interface {
+	OpenLater(t testing.TB, r orders.Rules, by time.Duration) (c Commands, stop func())
+}
+
 // CommandRogue is a CommandBus on which a stranger may put anything.
 type CommandRogue interface {
 	// PutCommand sends an envelope to the receivers of a session, as often as it
@@ -87,6 +93,7 @@ func RunCommands(t *testing.T, h CommandHarness) {
 		{"waits for its receiver", waitsForReceiver},
 		{"survives a handler that panics", survivesPanic},
 		{"expires", expires},
+		{"is not obeyed a day later", notADayLater},
 		{"leaves an unknown op to others", leavesUnknownOps},
 		{"refuses what is not trusted", refusesUntrusted},
 		{"refuses a replay, after a restart too", refusesReplay},
@@ -449,4 +456,17 @@ func keepsCommandsApart(t *testing.T, h CommandHarness) {
 			t.Errorf("%s was handed %+v", id, d.got)
 		}
 	}
+}
+
+// Ahead is a clock whose wall time is ahead of another's.
+type Ahead struct {
+	watchdog.Clock
+	By time.Duration
+}
+
+// Now is ahead by the wall alone.
+func (a Ahead) Now() watchdog.Instant {
+	now := a.Clock.Now()
+	now.Wall += int64(a.By)
+	return now
 }

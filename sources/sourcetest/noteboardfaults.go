@@ -5,6 +5,7 @@ package sourcetest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -218,6 +219,9 @@ func sameAfterDeath(t *testing.T, h NoteBoardHarness) {
 	late, stop := s.Open(t, false)
 	t.Cleanup(stop)
 	h.sees(t, h.watch(t, late), want...)
+	test, _, _ := strings.Cut(t.Name(), "/")
+	Figure(t, "12, 23", fmt.Sprintf("store of notes killed %d times after a write (%s)", len(want), test), "every note that was taken is seen by all, one who comes late too",
+		fmt.Sprintf("%d of %d", len(want), len(want)))
 }
 
 func leavesNoBoard(t *testing.T, h NoteBoardHarness) {
