@@ -1,11 +1,8 @@
 package ui
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -56,26 +53,13 @@ func questionScreen(t *testing.T, w watchdog.Window, keys string, width, height 
 	return s
 }
 
-func TestGoldenQuestions(t *testing.T) {
-	for _, f := range questions {
-		for _, size := range sizes {
-			t.Run(fmt.Sprintf("%s-%dx%d", f.name, size[0], size[1]), func(t *testing.T) {
-				s := questionScreen(t, f.window(), f.keys, size[0], size[1])
-				golden(t, fmt.Sprintf("%s-%dx%d", f.name, size[0], size[1]), ansi.Strip(s.m.frame())+"\n")
-			})
-		}
+// questionShots are questions, and what is seen around them.
+func questionShots() []shot {
+	var out []shot
+	for _, q := range questions {
+		out = append(out, shot{name: q.name, styled: true, open: func(t *testing.T, width, height int, change ...func(*Options)) *screen {
+			return questionScreen(t, q.window(), q.keys, width, height, change...)
+		}})
 	}
-}
-
-func TestGoldenQuestionStyles(t *testing.T) {
-	for _, theme := range []Theme{ThemeDark, ThemeLight, ThemeNone} {
-		for _, f := range questions {
-			s := questionScreen(t, f.window(), f.keys, 80, 24, func(o *Options) { o.Theme, o.ASCII = theme, theme == ThemeNone })
-			frame := s.m.frame()
-			if theme == ThemeNone && strings.ContainsFunc(frame, func(r rune) bool { return r != '\n' && (r < 0x20 || r > 0x7e) }) {
-				t.Errorf("%s: a frame in ASCII without styles holds something else:\n%s", f.name, frame)
-			}
-			golden(t, "style-"+f.name+"-"+theme.String(), strings.ReplaceAll(frame, "\x1b", "\\e")+"\n")
-		}
-	}
+	return out
 }

@@ -228,13 +228,14 @@ func (t handoverTimes) actions(h *watchdog.Handover) []handoverLine {
 	out := []handoverLine{handoverHead("ACTIONS", some(len(h.Actions), "action"))}
 	for i := range h.Actions {
 		a := &h.Actions[i]
-		text := " " + t.minute(a.At) + behind(" ", a.By) + " " + a.Op
+		text := t.minute(a.At)
 		if a.ID != "" {
-			text += " " + handoverName(a.ID, a.Generation)
+			text += "  " + handoverName(a.ID, a.Generation)
 		}
 		if a.Next != 0 {
 			text += " > " + generation(a.Next)
 		}
+		text += behind("  by ", a.By) + noteQuoted(a.Reason)
 		switch {
 		case a.Fate == "":
 			text += ": what became of it is not known"
@@ -245,8 +246,7 @@ func (t handoverTimes) actions(h *watchdog.Handover) []handoverLine {
 		default:
 			text += ": " + handoverFate(a.Fate) + " so far"
 		}
-		text += noteQuoted(a.Reason)
-		l := handoverLine{text: text, id: a.ID}
+		l := handoverLine{word: a.Op, text: text, id: a.ID}
 		if a.Final && a.Fate != watchdog.FateEffective.String() {
 			l.means = meansSuspect
 		}
@@ -275,19 +275,15 @@ func (t handoverTimes) quiet(h *watchdog.Handover) []handoverLine {
 	out := []handoverLine{handoverHead("QUIET", some(len(h.Quiet), "note"))}
 	for i := range h.Quiet {
 		q := &h.Quiet[i]
-		text := " " + q.What + " "
-		switch until := q.Until; {
-		case q.Kind == watchdog.NoteSnooze.String() && until != nil:
-			text += "snoozed to " + t.minute(*until)
-		case until != nil:
-			text += "muted to " + t.minute(*until)
-		default:
-			text += q.Kind + "d without an end"
+		l := handoverLine{word: "muted", text: q.What + "  without an end"}
+		if q.Kind == watchdog.NoteSnooze.String() {
+			l.word = "snoozed"
 		}
-		if q.Author != "" {
-			text += " by " + q.Author
+		if q.Until != nil {
+			l.text = q.What + "  to " + t.minute(*q.Until)
 		}
-		out = append(out, handoverLine{text: text + noteQuoted(q.Note)})
+		l.text += behind("  by ", q.Author) + noteQuoted(q.Note)
+		out = append(out, l)
 	}
 	return out
 }
@@ -295,7 +291,7 @@ func (t handoverTimes) quiet(h *watchdog.Handover) []handoverLine {
 func (t handoverTimes) blind(h *watchdog.Handover) []handoverLine {
 	nobody := ""
 	if len(h.Blind) > 0 {
-		nobody = "nobody is accused because of it"
+		nobody = "nobody accused because of it"
 	}
 	out := []handoverLine{handoverHead("BLIND", some(len(h.Blind), "time"), nobody)}
 	for i := range h.Blind {
@@ -304,16 +300,15 @@ func (t handoverTimes) blind(h *watchdog.Handover) []handoverLine {
 		if b.Until != nil {
 			until, long = t.second(*b.Until), b.Until.Sub(b.From)
 		}
-		text := fmt.Sprintf(" %s-%s  %s", t.second(b.From), until, age(long))
+		l := handoverLine{word: b.Source, text: fmt.Sprintf("%s-%s  %s", t.second(b.From), until, age(long))}
 		switch {
 		case b.Source != "":
-			text += "  " + b.Source + behind(": ", b.Reason)
+			l.text += behind(": ", b.Reason)
 		case b.Vague:
-			text += "  nobody looked for a part of it: the serve ended without a word"
+			l.word, l.text = "nobody", l.text+": the serve ended without a word; nobody looked for a part of it"
 		default:
-			text += "  nobody looked: the serve did not run"
+			l.word, l.text = "nobody", l.text+": the serve did not run, nobody looked"
 		}
-		l := handoverLine{text: text}
 		if b.Until == nil {
 			l.means = meansSuspect
 		}

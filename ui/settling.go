@@ -35,7 +35,9 @@ func (m *Model) settlingSegments(add func(Style, string, int, int)) {
 			st, keep = s.Suspect, 86
 		}
 		add(st, sweepText(l), 2, keep)
-		add(s.Dim, "by "+m.about.Sweeper, 1, 15)
+		if m.about.Sweeper != "" {
+			add(s.Dim, "by "+m.about.Sweeper, 1, 15)
+		}
 	case l.Known:
 		add(s.Dim, "nobody here sweeps", 2, 21)
 	case m.about.Sweeper != "":

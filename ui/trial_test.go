@@ -3,7 +3,6 @@ package ui
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -191,16 +190,6 @@ func TestTrialText(t *testing.T) {
 	r = watchdog.TrialResult{}
 	if got := strings.Join(TrialText(&r), "\n"); !strings.Contains(got, "neither policy raises anything") {
 		t.Error(got)
-	}
-}
-
-func TestGoldenTrial(t *testing.T) {
-	for _, f := range []struct{ name, keys string }{{"trial", ": t r i a l space s t a l l _ t i m e o u t = 1 0 m enter j j"}, {"trial-ask", ": t r i a l enter"}} {
-		for _, size := range sizes {
-			s, _, _ := newTrialScreen(t, size[0], size[1])
-			s.press(strings.Fields(f.keys)...)
-			golden(t, fmt.Sprintf("%s-%dx%d", f.name, size[0], size[1]), ansi.Strip(s.m.frame())+"\n")
-		}
 	}
 }
 

@@ -122,11 +122,11 @@ func TestEveningHandover(t *testing.T) {
 			`stalled +03:0\dZ +indexer #1: .*, then stopped`,
 			`group +03:44Z +40 of 83 live went silent together; still`,
 			`^.ACTIONS +1 action`,
-			`03:09Z ops1 restart indexer #1 > #2: effective in 4s`,
+			`restart +03:09Z +indexer #1 > #2 +by ops1: effective in 4s`,
 			`^.QUIET +1 note`,
-			`etl-\* muted to 06:00Z by ops1 "deploy"`,
+			`muted +etl-\* +to 06:00Z +by ops1 "deploy"`,
 			`^.BLIND +1 time`,
-			`03:1[12]:\d\dZ-03:12:4\dZ +4\ds +NATS`)
+			`NATS +03:1[12]:\d\dZ-03:12:4\dZ +4\ds: no answer`)
 		e.hides("ALL WELL")
 		page = strings.Split(e.frame(), "\n")
 	})

@@ -61,8 +61,8 @@ func TestHandoverReadsWhatIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(ui.HandoverText(&h, "prod", "ops2"), "\n")
-	for _, want := range []string{"a history is kept since ", "indexer #1: no work for 5m; 10m, then running", `ops1 restart indexer #1 > #2: effective in 4s "stuck"`,
-		"ops2 stop x #?: what became of it is not known", "HAPPENED  1 alert"} {
+	for _, want := range []string{"a history is kept since ", "indexer #1: no work for 5m; 10m, then running", `indexer #1 > #2  by ops1 "stuck": effective in 4s`,
+		"x #?  by ops2: what became of it is not known", "HAPPENED  1 alert"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
