@@ -22,33 +22,29 @@ const askWithin = 3 * time.Second
 
 // storesLook looks at what stands on the buses beside beats: the ledger, its
 // marker, the registry. It reads, and writes nothing.
-type storesLook struct{ *settling }
+type storesLook struct{ *ledgerStores }
 
 // lookAtStores begins to connect; nil if that cannot be done, which was found.
 func lookAtStores(found *findings, settings *config.Config) *storesLook {
-	s, err := newSettling(settings, settlingOptions{clock: clock.System(), log: discard(), spawn: plainly})
+	seal, err := sealOf(settings)
 	if err != nil {
 		found.add("ledger", false, "%v", err)
 		return nil
 	}
-	for _, st := range s.stores() {
-		if st.run != nil {
-			s.goes(st.run)
-		}
+	l, err := openLedgerStores(settings, seal, settlingOptions{clock: clock.System(), log: discard(), spawn: plainly}, true)
+	if err != nil {
+		found.add("ledger", false, "%v", err)
+		return nil
 	}
-	return &storesLook{s}
-}
-
-func (l *storesLook) close() {
-	l.shut()
-	l.running.Wait()
+	l.connect()
+	return &storesLook{l}
 }
 
 // examineLedger looks where ends are decided, and whether that is as it must be.
 // A bus that is away was found before.
 func (l *storesLook) examineLedger(ctx context.Context, found *findings) {
 	names := map[watchdog.Authority]string{}
-	for _, st := range l.stores() {
+	for _, st := range l.all() {
 		ctx, cancel := context.WithTimeout(ctx, askWithin)
 		place := "ledger on " + st.MarkerName()
 		named, is, err := st.ReadAuthority(ctx)

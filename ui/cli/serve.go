@@ -175,7 +175,7 @@ func (s *serving) tls() (*tls.Config, error) {
 func (s *serving) openRegistry(token string) error {
 	var store httpregistry.Store = httpregistry.NewMemoryStore()
 	if s.settings.Redis.Address != config.None && !s.settings.ReadOnly {
-		store = registryHashes{s.settling.conn.Registry()}
+		store = registryHashes{s.settling.stores.conn.Registry()}
 	}
 	r := s.settings.Registry
 	registry, err := httpregistry.New(httpregistry.Options{
