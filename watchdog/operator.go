@@ -13,8 +13,11 @@ import (
 
 // OperatorConfig says with what an Operator carries out commands.
 type OperatorConfig struct {
-	// Ways are tried in their order: the first that carries a session is taken.
+	// Ways are tried in their order, those first on which a session was heard.
 	Ways []CommandWay
+	// Heard reports whether a session was heard on the way of a name; nil: it was
+	// on each.
+	Heard func(id ID, way string) bool
 	// Settle writes an end and gives the one that stands, see Settler.Settle; nil:
 	// no end is written from here.
 	Settle func(context.Context, Record) (Record, error)
@@ -47,6 +50,7 @@ type Operator struct {
 	jobs    []Effect // Deliver, Confirm and Conclude, not begun yet
 	audits  []Action
 	cancels map[string]context.CancelFunc // of what is being carried, by command
+	went    map[string][]CommandWay       // by which ways a command went, until its fate is final
 	wake    chan struct{}
 	written chan struct{}
 }
@@ -64,7 +68,7 @@ func NewOperator(cfg OperatorConfig) *Operator {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Operator{cfg: cfg, log: log, cancels: map[string]context.CancelFunc{}, wake: make(chan struct{}, 1), written: make(chan struct{}, 1)}
+	return &Operator{cfg: cfg, log: log, cancels: map[string]context.CancelFunc{}, went: map[string][]CommandWay{}, wake: make(chan struct{}, 1), written: make(chan struct{}, 1)}
 }
 
 // Effects takes in what a tracker wants done, as EngineConfig.Effects. It never
@@ -78,8 +82,11 @@ func (o *Operator) Effects(effects []Effect) {
 			o.jobs = append(o.jobs, e)
 			ring(o.wake)
 		case Fated:
-			if cancel := o.cancels[e.ID]; cancel != nil && e.Fate.Final() {
-				cancel() // nobody waits for it any more
+			if e.Fate.Final() {
+				if cancel := o.cancels[e.ID]; cancel != nil {
+					cancel() // nobody waits for it any more
+				}
+				delete(o.went, e.ID)
 			}
 			if o.cfg.Audit != nil {
 				o.audits = append(o.audits, e.Action)
@@ -175,45 +182,6 @@ func (o *Operator) carrying(id string, cancel context.CancelFunc) {
 		return
 	}
 	o.cancels[id] = cancel
-}
-
-// way is how a session is reached; nil: it is not.
-func (o *Operator) way(id ID) CommandWay {
-	for _, w := range o.cfg.Ways {
-		if w.Carries(id) {
-			return w
-		}
-	}
-	return nil
-}
-
-// deliver brings a command to its receiver and tells what becomes of it.
-func (o *Operator) deliver(ctx context.Context, c Command) {
-	w := o.way(c.Session)
-	if w == nil {
-		o.tell(c, FateRefused, "no bus carries commands to it", "")
-		return
-	}
-	taken := false // by a receiver
-	a, err := w.Carry(ctx, c, func(word Answer) {
-		taken = taken || word.Fate >= FateDelivered
-		o.post(word, w.WayName())
-	})
-	switch {
-	case ctx.Err() != nil:
-		return // its fate is known, or whoever comes next reads it
-	case errors.Is(err, ErrNobody) && c.Op == OpRestart:
-		o.tell(c, FateRefused, "nobody supervises it", w.WayName())
-	case errors.Is(err, ErrNobody):
-		o.tell(c, FateUndeliverable, ErrNobody.Error(), w.WayName())
-	case err != nil && taken: // what we see of its target tells the rest
-		o.tell(c, FateAcknowledged, "it was taken, and its result cannot be read: "+err.Error(), w.WayName())
-	case err != nil:
-		o.tell(c, FateRefused, err.Error(), w.WayName())
-	default: // an end that a receiver tells of is verified before it counts
-		claims := a.Fate == FateEffective && (c.Op == OpStop || c.Op == OpKill)
-		o.cfg.Post(Answered{Answer: a, Way: w.WayName(), At: o.cfg.Clock.Now().Mono, Unverified: claims})
-	}
 }
 
 // stopped writes the end of an execution that was seen to have ended. A supervisor
@@ -319,15 +287,15 @@ func (o *Operator) expireOnce(ctx context.Context, c Command) (Record, error) {
 func (o *Operator) conclude(ctx context.Context, a Answer) {
 	a.By, a.At = o.cfg.Name, o.wall()
 	name := ""
-	if w := o.way(a.Session); w != nil {
-		ctx, cancel := context.WithTimeout(ctx, concludeWithin/2)
-		defer cancel()
-		if stands, err := w.Conclude(ctx, a); err == nil {
-			a = stands
-		} else {
-			o.log.Warn("the result of a command could not be written", "session", a.Session, "command", a.Command, "reason", err.Error())
+	for _, w := range o.wentBy(a.Command) { // what stands on one of them stands
+		limited, cancel := context.WithTimeout(ctx, concludeWithin/3)
+		stands, err := w.Conclude(limited, a)
+		cancel()
+		if err != nil {
+			o.log.Warn("the result of a command could not be written", "session", a.Session, "command", a.Command, "way", w.WayName(), "reason", err.Error())
+			continue
 		}
-		name = w.WayName()
+		a, name = stands, cmp.Or(name, w.WayName())
 	}
 	o.post(a, name)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,11 +62,11 @@ func newActing(settings *config.Config, o actingOptions) *acting {
 	}
 	ways := []watchdog.CommandWay{here{a.o.children, a.by, o.clock}}
 	for _, b := range commandBuses(settings, a.by, a.fleet, a.refusals.take, o.clock, o.log, o.spawn) {
-		b.carries, b.tray = a.seenOn, newDumpTray(settings, o.log, o.spawn)
+		b.tray = newDumpTray(settings, o.log, o.spawn)
 		a.ways = append(a.ways, b)
 		ways = append(ways, b)
 	}
-	c := watchdog.OperatorConfig{Ways: ways, Evidence: a.evidence, Released: a.release, Name: a.by, Clock: o.clock,
+	c := watchdog.OperatorConfig{Ways: ways, Heard: a.heardOn, Evidence: a.evidence, Released: a.release, Name: a.by, Clock: o.clock,
 		Post: func(ev watchdog.Event) { a.engine.Post(ev) }, Audit: a.keep, Log: o.log}
 	if a.acts().Settles {
 		if o.settling == nil {
@@ -221,15 +222,14 @@ func (a *acting) evidence(id watchdog.ID) []byte {
 	return wire.EncodeEvidence(watchdog.Settle{ID: d.ID, Generation: d.Generation, Verdict: d.Verdict, Evidence: d.Evidence})
 }
 
-// seenOn reports whether a bus brought beats of a session; one that no bus has
-// brought may be on any.
-func (a *acting) seenOn(src watchdog.Source, id watchdog.ID) bool {
-	d := a.look(context.Background(), id)
-	if d == nil {
+// heardOn reports whether a bus brought beats of a session; what is supervised
+// here is heard here.
+func (a *acting) heardOn(id watchdog.ID, way string) bool {
+	if way == hereWay {
 		return true
 	}
-	buses := d.Sources & (watchdog.SourceNATS.Set() | watchdog.SourceRedis.Set())
-	return buses == 0 || buses&src.Set() != 0
+	d := a.look(context.Background(), id)
+	return d == nil || slices.ContainsFunc(d.Sources.Sources(), func(src watchdog.Source) bool { return src.String() == way })
 }
 
 // fleet is the identity of the authority, as far as we know it.

@@ -292,6 +292,9 @@ func (a *app) follow(ctx context.Context, on actor, f *actingFlags, c watchdog.C
 // fateLine tells a fate in one line.
 func fateLine(act *watchdog.Action) string {
 	text := fmt.Sprintf("%s %s %s: %s", act.Op, act.Session, generation(act.Generation), act.Fate.Sentence())
+	if act.Way != "" && act.Way != hereWay {
+		text += " over " + act.Way
+	}
 	text += behind(": ", act.Detail) + behind(", says ", act.By)
 	if act.Next != "" {
 		text += fmt.Sprintf("; next: sessionwatch %s %s", act.Next, act.Session)

@@ -26,12 +26,11 @@ type openBus interface {
 // commandBus is the way of commands over one bus, which is opened when it is needed
 // first.
 type commandBus struct {
-	source  watchdog.Source
-	carries func(watchdog.Source, watchdog.ID) bool
-	dial    func() (openBus, error)
-	tray    *dumpTray // keeps dumps that are asked for; nil: nobody does
-	log     *slog.Logger
-	spawn   func(func())
+	source watchdog.Source
+	dial   func() (openBus, error)
+	tray   *dumpTray // keeps dumps that are asked for; nil: nobody does
+	log    *slog.Logger
+	spawn  func(func())
 
 	mu      sync.Mutex
 	opened  openBus
@@ -46,7 +45,7 @@ func commandBuses(settings *config.Config, name string, fleet func() string, ref
 	}
 	var out []*commandBus
 	add := func(src watchdog.Source, dial func() (openBus, error)) {
-		out = append(out, &commandBus{source: src, carries: func(watchdog.Source, watchdog.ID) bool { return true }, dial: dial, log: log, spawn: spawn})
+		out = append(out, &commandBus{source: src, dial: dial, log: log, spawn: spawn})
 	}
 	if settings.NATS.Address != config.None {
 		add(watchdog.SourceNATS, func() (openBus, error) {
@@ -80,8 +79,8 @@ func commandRules(settings *config.Config, name string, fleet func() string, ref
 // WayName is the word for people.
 func (b *commandBus) WayName() string { return b.source.String() }
 
-// Carries reports whether commands to a session can go this way.
-func (b *commandBus) Carries(id watchdog.ID) bool { return b.carries(b.source, id) }
+// Carries reports whether commands to a session can go this way: any may.
+func (b *commandBus) Carries(watchdog.ID) bool { return true }
 
 // open opens the bus, once.
 func (b *commandBus) open() (openBus, error) {

@@ -91,6 +91,8 @@ func (s *supervising) obeyDump(ctx context.Context, t process.Target, command st
 	return watchdog.FateEffective, detail, t.Generation
 }
 
+const hereWay = "here"
+
 // here is the way of commands to sessions that this process supervises.
 type here struct {
 	children func() *supervising // nil: nothing is supervised
@@ -99,7 +101,7 @@ type here struct {
 }
 
 // WayName is the word for people.
-func (h here) WayName() string { return "here" }
+func (h here) WayName() string { return hereWay }
 
 // Carries reports whether a session is supervised here.
 func (h here) Carries(id watchdog.ID) bool {
