@@ -1,6 +1,9 @@
 package watchdog
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // A supervisor that begins tells once of what it leaves down: what was stopped,
 // or held as a crash loop, before it began. It is known, and can be started
@@ -23,7 +26,8 @@ func TestWhatASupervisorLeavesDownIsKnown(t *testing.T) {
 			}
 			ledger := func() {
 				r.apply(HeadSeen{Head: Head{ID: "a", Generation: 3, Ended: true}, At: r.at.Mono})
-				r.apply(TerminalSeen{ID: "a", Generation: 3, Outcome: c.outcome, SettledBy: BySupervisor, At: r.at.Mono})
+				r.apply(TerminalSeen{ID: "a", Generation: 3, Outcome: c.outcome, SettledBy: BySupervisor,
+					Settled: r.at.Wall - int64(3*time.Minute), At: r.at.Mono})
 			}
 			if first == "the ledger" {
 				ledger()
@@ -35,6 +39,9 @@ func TestWhatASupervisorLeavesDownIsKnown(t *testing.T) {
 			d := r.want("a", c.want)
 			if d.Generation != 3 || d.Supervisor != c.phase || d.Can.Not(OpRestart) != "" {
 				t.Errorf("%s, first told by %s: #%d, supervisor %d, restart: %q", c.name, first, d.Generation, d.Supervisor, d.Can.Not(OpRestart))
+			}
+			if c.want.Ended() && d.For != 3*time.Minute {
+				t.Errorf("%s, first told by %s: for %v, and it ended 3 minutes ago", c.name, first, d.For)
 			}
 		}
 	}

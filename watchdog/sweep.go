@@ -567,6 +567,9 @@ func (t *Tracker) overtookAny(r *record) bool {
 // applyEnd ends a record's execution. The first end stands.
 func (t *Tracker) applyEnd(n uint32, r *record, e TerminalSeen, now time.Duration) {
 	sd := t.store.needSide(r)
+	if r.flags&flagUnheard != 0 {
+		e.At = now - t.ageOf(&e) // it may have ended long before anybody told us of it
+	}
 	if !sd.terminal.ends() {
 		sd.terminal = e
 	}
@@ -585,10 +588,7 @@ func (t *Tracker) recall(e TerminalSeen, bk *book, now time.Duration) {
 	if bk == nil || e.Generation < bk.newest() {
 		return
 	}
-	age := time.Duration(0)
-	if e.Settled != 0 {
-		age = max(time.Duration(t.now.Wall-e.Settled), 0)
-	}
+	age := t.ageOf(&e)
 	linger := CompletedLinger
 	if e.Foreign || verdicts[verdictOfOutcome(e.Outcome)].attention.Counted() {
 		linger = endsRemembered
@@ -598,6 +598,15 @@ func (t *Tracker) recall(e TerminalSeen, bk *book, now time.Duration) {
 	}
 	bk.end(e.Generation).At = now - age
 	t.admitKnown(e.ID, e.Generation, nil, now)
+}
+
+// ageOf is how long ago an end was written, by the clocks of two machines: for
+// people alone.
+func (t *Tracker) ageOf(e *TerminalSeen) time.Duration {
+	if e.Settled == 0 {
+		return 0
+	}
+	return max(time.Duration(t.now.Wall-e.Settled), 0)
 }
 
 func formatNumber(g Generation) string { return strconv.FormatUint(uint64(g), 10) }
