@@ -267,6 +267,9 @@ func key(name string) tea.KeyPressMsg {
 	if c, ok := special[name]; ok {
 		return tea.KeyPressMsg{Code: c}
 	}
+	if name == "shift+tab" {
+		return tea.KeyPressMsg{Code: tea.KeyTab, Mod: tea.ModShift}
+	}
 	if name == "space" {
 		return tea.KeyPressMsg{Code: ' ', Text: " "}
 	}
