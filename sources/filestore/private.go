@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/sessionwatch/sessionwatch/internal/ownfile"
 )
 
 // privateDir makes the directory of a file, and refuses one that others may
@@ -21,9 +23,9 @@ func privateDir(dir string) error {
 		return fmt.Errorf("data_dir: %w", err)
 	case !info.IsDir():
 		return fmt.Errorf("data_dir: %s is no directory; remove it, or choose another", dir)
-	case !permissionsMatter:
+	case !ownfile.PermissionsMatter:
 		return nil
-	case !ownedByUs(info):
+	case !ownfile.Ours(info):
 		return fmt.Errorf("data_dir: %s belongs to another user; choose a directory of your own", dir)
 	case info.Mode().Perm()&0o077 != 0:
 		if err := os.Chmod(dir, 0o700); err != nil {
@@ -36,7 +38,7 @@ func privateDir(dir string) error {
 // openPrivate opens a file of our own. It follows no symbolic link in the last
 // place, and refuses what is no regular file or another user's.
 func openPrivate(path string, flag int) (*os.File, error) {
-	file, err := os.OpenFile(path, flag|noFollow, 0o600)
+	file, err := os.OpenFile(path, flag|ownfile.NoFollow, 0o600)
 	if errors.Is(err, syscall.ELOOP) {
 		return nil, fmt.Errorf("%s is a symbolic link; somebody may have planted it: remove it", path)
 	}
@@ -57,9 +59,9 @@ func checkPrivate(file *os.File, path string) error {
 		return err
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is no regular file; remove it, or choose another data_dir", path)
-	case !ownedByUs(info):
+	case !ownfile.Ours(info):
 		return fmt.Errorf("%s belongs to another user; choose another data_dir", path)
-	case permissionsMatter && info.Mode().Perm()&0o077 != 0:
+	case ownfile.PermissionsMatter && info.Mode().Perm()&0o077 != 0:
 		return file.Chmod(0o600)
 	}
 	return nil
