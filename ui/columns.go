@@ -81,7 +81,7 @@ func Columns(names []string) error {
 	}
 	for _, name := range names {
 		if !slices.Contains(known, strings.ToLower(name)) {
-			return fmt.Errorf("ui.columns: %q is no column; choose among %s", name, strings.Join(known, ", "))
+			return fmt.Errorf("%q is no column; choose among %s", name, strings.Join(known, ", "))
 		}
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // scene is where a key is pressed. No key does two things in one scene.
@@ -87,65 +89,109 @@ var forbidden = map[string]string{
 	"esc":    "it always undoes a layer",
 }
 
+// KeyFault is what is wrong with the keys that an action was given.
+type KeyFault struct {
+	Action string // as ui.keys names it
+	Text   string // what is wrong and what to do
+}
+
+// Error says it with its place in the configuration.
+func (f *KeyFault) Error() string { return "ui.keys." + f.Action + ": " + f.Text }
+
 // Rebind gives a key map in which the named actions have other keys instead of
 // their own; several keys are separated by spaces, and "" takes the key away.
 // Every fault is reported, one sentence each.
-func (km KeyMap) Rebind(overrides map[string]string) (KeyMap, []error) {
+func (km KeyMap) Rebind(overrides map[string]string) (KeyMap, []*KeyFault) {
 	out := maps.Clone(km)
 	byName := map[string]*action{}
 	actions := allActions()
 	for i := range actions {
 		byName[actions[i].name] = &actions[i]
 	}
-	var errs []error
+	var faults []*KeyFault
 	for _, name := range slices.Sorted(maps.Keys(overrides)) {
 		a := byName[name]
 		if a == nil || a.fixed {
-			errs = append(errs, fmt.Errorf("ui.keys.%s: no such action can be rebound; help (?) and the palette (:) give their names", name))
+			faults = append(faults, &KeyFault{name, "no such action can be rebound; help (?) and the palette (:) give their names"})
 			continue
 		}
 		keys := strings.Fields(overrides[name])
 		for _, k := range keys {
-			if err := keyFits(a, k); err != nil {
-				errs = append(errs, fmt.Errorf("ui.keys.%s: %w", name, err))
+			if why := keyFits(a, k); why != "" {
+				faults = append(faults, &KeyFault{name, why})
 			}
 		}
 		out[name] = keys
 	}
-	return out, append(errs, out.conflicts()...)
+	for _, c := range out.conflicts() {
+		name := c.action
+		if _, ok := overrides[name]; !ok { // whoever was given the key is to blame
+			name = c.other
+		}
+		faults = append(faults, &KeyFault{name, c.String() + "; bind one of them to another key"})
+	}
+	return out, faults
 }
 
 // keyNames are the keys that are no single character.
 var keyNames = strings.Fields("enter tab space backspace delete insert up down left right home end pgup pgdown f1 f2 f3 f4 f5 f6 f7 f8 f9 f10 f11 f12")
 
-// knownKey reports whether a key of that name can come.
+// knownKey reports whether a key of that name can come. Shift is in a character
+// itself, and ctrl takes no notice of it.
 func knownKey(key string) bool {
-	bare := strings.TrimPrefix(strings.TrimPrefix(key, "ctrl+"), "shift+")
-	return len([]rune(bare)) == 1 || slices.Contains(keyNames, bare)
+	bare, ctrl := strings.CutPrefix(key, "ctrl+")
+	if slices.Contains(keyNames, strings.TrimPrefix(bare, "shift+")) {
+		return true
+	}
+	r, ok := character(bare)
+	return ok && unicode.IsPrint(r) && !unicode.IsMark(r) && !(ctrl && unicode.IsUpper(r))
 }
 
-func keyFits(a *action, key string) error {
-	if why, ok := forbidden[key]; ok {
-		return fmt.Errorf("%s cannot be bound: %s", key, why)
+// character is the one character that a text consists of.
+func character(text string) (r rune, ok bool) {
+	r, size := utf8.DecodeRuneInString(text)
+	return r, size > 0 && size == len(text) && (r != utf8.RuneError || size > 1)
+}
+
+// touching reports whether a key may touch an agent: no letter may that is typed
+// without a thought, in whatever script; capitals may, and what is no letter.
+func touching(key string) bool {
+	r, ok := character(key)
+	return !ok || unicode.IsUpper(r) || !unicode.IsLetter(r) && !unicode.Is(unicode.Other_Lowercase, r)
+}
+
+// keyFits says why an action cannot have a key; empty: it can.
+func keyFits(a *action, key string) string {
+	why, barred := forbidden[key]
+	_, single := character(key)
+	switch {
+	case barred:
+		return key + " cannot be bound: " + why
+	case strings.Contains(key, "alt+"), strings.Contains(key, "meta+"):
+		return key + " cannot be bound: alt with a key counts as esc"
+	case !knownKey(key):
+		return fmt.Sprintf("%q is no key: give one character (a capital is %q, not shift+x), or ctrl+ and a small one, or a name such as %s", key, "X", strings.Join(keyNames[:6], ", "))
+	case a.touch && !touching(key):
+		return key + " cannot be bound: a lower-case letter never touches an agent; give a capital, such as " + a.keys
+	case a.in&inInput != 0 && single:
+		return key + " cannot be bound: it is text there"
 	}
-	if !strings.Contains(key, "alt+") && !knownKey(key) {
-		return fmt.Errorf("%q is no key: give one character, or ctrl+ and one, or a name such as %s", key, strings.Join(keyNames[:6], ", "))
-	}
-	if strings.Contains(key, "alt+") {
-		return fmt.Errorf("%s cannot be bound: alt with a key counts as esc", key)
-	}
-	if a.touch && len(key) == 1 && key[0] >= 'a' && key[0] <= 'z' {
-		return fmt.Errorf("%s cannot be bound: a lower-case letter never touches an agent", key)
-	}
-	if a.in&inInput != 0 && len([]rune(key)) == 1 {
-		return fmt.Errorf("%s cannot be bound: it is text there", key)
-	}
-	return nil
+	return ""
+}
+
+// conflict is a key that would do two things in one scene.
+type conflict struct {
+	key, other, action string
+	in                 scene
+}
+
+func (c conflict) String() string {
+	return c.key + " does both " + c.other + " and " + c.action + " in " + sceneNames[c.in]
 }
 
 // conflicts finds keys that would do two things in one scene.
-func (km KeyMap) conflicts() []error {
-	var errs []error
+func (km KeyMap) conflicts() []conflict {
+	var out []conflict
 	type place struct {
 		in  scene
 		key string
@@ -155,14 +201,14 @@ func (km KeyMap) conflicts() []error {
 		for _, in := range a.in.scenes() {
 			for _, key := range km[a.name] {
 				if other, ok := taken[place{in, key}]; ok {
-					errs = append(errs, fmt.Errorf("ui.keys: %s does both %s and %s in %s; bind one of them to another key", key, other, a.name, sceneNames[in]))
+					out = append(out, conflict{key, other, a.name, in})
 					continue
 				}
 				taken[place{in, key}] = a.name
 			}
 		}
 	}
-	return errs
+	return out
 }
 
 // bindings is the dispatcher: what a key does in a scene.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Origin says where the value of a key comes from: "default", "file:12",
@@ -28,6 +29,22 @@ func (c *Config) place(key string) (place string, line int) {
 		return c.Path + ":" + strconv.Itoa(line), line
 	}
 	return "", 0
+}
+
+// Refuse is the error of faults that were found by whoever knows what the values
+// mean: each is given the place of its Key, or of the block around it. It is nil
+// for none, else *Faults.
+func (c *Config) Refuse(list ...Fault) error {
+	for i := range list {
+		f := &list[i]
+		for key := f.Key; f.Place == "" && key != ""; key = key[:max(strings.LastIndexByte(key, '.'), 0)] {
+			f.Place, f.Line = c.place(key)
+		}
+		if f.Place == "" {
+			f.Place = "the configuration"
+		}
+	}
+	return faultsError(list)
 }
 
 // ContextNames lists the contexts of the file, sorted.

@@ -94,7 +94,7 @@ name, and list everything that is wrong at once, with line numbers. It connects
 to nothing. Exit code 78 if anything is wrong.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			settings, err := a.settings(c, &f, false)
+			settings, err := a.allSettings(c, &f)
 			if f.json {
 				return a.checkedJSON(settings, err)
 			}

@@ -75,7 +75,7 @@ anything is wrong.`,
 
 func (a *app) doctor(c *cobra.Command, f *flags, wait time.Duration, id watchdog.ID) error {
 	var found findings
-	settings, err := a.settings(c, f, false)
+	settings, err := a.allSettings(c, f)
 	if err != nil {
 		for _, one := range faultsOf(err) {
 			found.add("config", false, "%s", one)

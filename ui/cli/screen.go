@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 
@@ -28,12 +27,9 @@ func (a *app) screenWith(c *cobra.Command, f *flags, target *ui.Target, change f
 	if err != nil {
 		return err
 	}
-	keys, faults := ui.DefaultKeyMap().Rebind(settings.UI.Keys)
-	if len(faults) > 0 {
-		return misconfigured(errors.Join(faults...))
-	}
-	if err := ui.Columns(settings.UI.Columns); err != nil {
-		return misconfigured(err)
+	keys, err := screenKeys(settings)
+	if err != nil {
+		return err
 	}
 	theme, err := ui.ThemeOf(string(settings.UI.Theme))
 	if err != nil {

@@ -127,7 +127,9 @@ func TestBadConfigurationOpensNoScreen(t *testing.T) {
 // are told before any screen.
 func TestBadKeysOpenNoScreen(t *testing.T) {
 	for text, want := range map[string]string{
-		"ui: {keys: {why: n}}": "n does both", "ui: {keys: {why: ctrl-x}}": "is no key", "ui: {keys: {wy: x}}": "no such action", "ui: {columns: [hots]}": "is no column",
+		"ui: {keys: {why: n}}":                   "bad.yaml:1: ui.keys.why: n does both next and why in sessions",
+		"read_only: true\nui: {keys: {stop: x}}": "bad.yaml:2: ui.keys.stop: x cannot be bound: a lower-case letter never touches an agent; give a capital, such as S",
+		"ui: {keys: {why: ctrl-x}}":              "is no key", "ui: {keys: {wy: x}}": "no such action", "ui: {columns: [hots]}": "is no column",
 	} {
 		path := filepath.Join(t.TempDir(), "bad.yaml")
 		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/ui"
 )
 
 // settings reads the configuration with the flags of c over it. It touches one
@@ -15,6 +16,36 @@ func (a *app) settings(c *cobra.Command, f *flags, deferSecrets bool) (*config.C
 	settings, err := config.Load(a.options(c, f, deferSecrets))
 	if err != nil {
 		return nil, misconfigured(err)
+	}
+	return settings, nil
+}
+
+// screenKeys are the keys of the screen. What only the screen can judge of its
+// part of the configuration is refused here: keys and columns.
+func screenKeys(settings *config.Config) (ui.KeyMap, error) {
+	keys, wrong := ui.DefaultKeyMap().Rebind(settings.UI.Keys)
+	var faults []config.Fault
+	for _, f := range wrong {
+		faults = append(faults, config.Fault{Key: "ui.keys." + f.Action, Text: f.Text})
+	}
+	if err := ui.Columns(settings.UI.Columns); err != nil {
+		faults = append(faults, config.Fault{Key: "ui.columns", Text: err.Error()})
+	}
+	if err := settings.Refuse(faults...); err != nil {
+		return nil, misconfigured(err)
+	}
+	return keys, nil
+}
+
+// allSettings is settings of a command that looks for what is wrong with any of
+// them.
+func (a *app) allSettings(c *cobra.Command, f *flags) (*config.Config, error) {
+	settings, err := a.settings(c, f, false)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := screenKeys(settings); err != nil {
+		return nil, err
 	}
 	return settings, nil
 }
