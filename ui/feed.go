@@ -86,6 +86,9 @@ type About struct {
 	Replay   Replay // nil: live
 	// Length is the recorded time of a replay; 0: not known, or not yet.
 	Length time.Duration
+	// Elsewhere says that the engine runs in another process: its feed tells when
+	// nothing comes from there, and that is no fault of ours.
+	Elsewhere bool
 	// Trial judges what was seen by other thresholds; nil: that cannot be done here.
 	Trial Trier
 	// Shift sums up what happened for who comes next; nil: nobody can.

@@ -35,7 +35,7 @@ func (m *Model) lagText() string {
 // for longer is blocked: it cannot say so itself. The first window may take longer.
 const (
 	blockedAfter  = 1800 * time.Millisecond
-	blockedAtOnce = 5 * time.Second // before the first window
+	blockedAtOnce = 5 * time.Second // before the first window, and of an engine elsewhere
 	// lookLate is how late a look may be before it is we who were held up.
 	lookLate = 500 * time.Millisecond
 )
@@ -103,7 +103,7 @@ func (m *Model) lookAtEngine(msg engineLooked) tea.Cmd {
 		return nil
 	}
 	now, limit := m.opt.Now(), blockedAfter
-	if !m.have {
+	if !m.have || m.about.Elsewhere {
 		limit = blockedAtOnce
 	}
 	switch quiet := now - m.pulse.at; {

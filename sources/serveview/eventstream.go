@@ -3,6 +3,7 @@ package serveview
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +52,7 @@ func (c *Client) readEvents(res *http.Response, silence time.Duration, each func
 	for {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
-			return fmt.Errorf("the serve at %s: %s", c.o.Address, netreason.Network(err))
+			return fmt.Errorf("the serve at %s: %s", c.o.Address, cmp.Or(netreason.Network(err), "it says nothing"))
 		}
 		body, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data: "))
 		if !ok {

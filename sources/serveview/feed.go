@@ -9,9 +9,9 @@ import (
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
-// Feed shows a screen the windows of a serve. While the serve is away it shows
-// the last window with every source down since then, and says so: nothing old
-// is shown as live.
+// Feed shows a screen the windows of a serve. While the serve is away, or says
+// nothing, it shows the last window with every source down since then, and says so:
+// nothing old is shown as live.
 type Feed struct {
 	client *Client
 	clock  watchdog.Clock
@@ -22,28 +22,41 @@ type Feed struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 
-	mu     sync.Mutex
-	ask    watchdog.Ask
-	last   watchdog.Window
-	lostAt time.Duration // Mono; 0: the stream stands
-	why    string
-	tries  int
+	mu    sync.Mutex
+	ask   watchdog.Ask
+	last  watchdog.Window
+	heard time.Duration // Mono when the last window came, or it began
+	lost  bool          // the stream is broken
+	next  time.Duration // Mono of the next try
+	why   string
+	tries int
 }
 
 const (
 	retryFirst = 500 * time.Millisecond
 	retryMost  = 5 * time.Second
+	// silentAfter is how long a serve may say nothing: one that lives sends a window
+	// each second.
+	silentAfter = 3 * time.Second
+	// heldUp is how late a look at it may be before it is we who were held up.
+	heldUp = 500 * time.Millisecond
 )
 
 // Follow begins to follow a serve; spawn starts the goroutines.
 func Follow(client *Client, clock watchdog.Clock, spawn func(func())) *Feed {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &Feed{client: client, clock: clock, windows: make(chan watchdog.Window, 1), asked: make(chan struct{}, 1),
-		retry: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{})}
+		retry: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{}), heard: clock.Now().Mono}
+	watched := make(chan struct{})
+	spawn(func() {
+		defer close(watched)
+		f.lookOut(ctx)
+	})
 	spawn(func() {
 		defer close(f.done)
 		defer close(f.windows)
 		f.run(ctx, spawn)
+		<-watched
 	})
 	return f
 }
@@ -101,7 +114,7 @@ func (f *Feed) run(ctx context.Context, spawn func(func())) {
 		if ctx.Err() != nil {
 			return
 		}
-		f.lost(err, wait)
+		f.broke(err, wait)
 		f.pause(ctx, wait)
 		wait = min(2*wait, retryMost)
 	}
@@ -119,18 +132,19 @@ func (f *Feed) forwardAsks(ctx context.Context, name string) {
 		a := f.ask
 		f.mu.Unlock()
 		if f.client.json(ctx, http.MethodPost, "/v1/ask?stream="+name, spell(&a), nil) != nil {
-			return // the stream ends too, or the next ask tells
+			select { // the stream ends too, or it is asked again
+			case <-ctx.Done():
+			case <-time.After(retryFirst):
+				wake(f.asked)
+			}
 		}
 	}
 }
 
-// pause waits for the next try, telling each second that there is none yet.
+// pause waits for the next try.
 func (f *Feed) pause(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	next := time.Now().Add(wait)
 	for {
 		select {
 		case <-ctx.Done():
@@ -140,9 +154,27 @@ func (f *Feed) pause(ctx context.Context, wait time.Duration) {
 		case <-f.retry:
 			return
 		case <-f.asked:
+			f.tellAway()
+		}
+	}
+}
+
+// lookOut tells each second that the serve is away: while there is no stream, one
+// is being opened, or nothing comes out of it.
+func (f *Feed) lookOut(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
 		case <-ticker.C:
 		}
-		f.publish(f.blind(time.Until(next)))
+		late := time.Since(last) > time.Second+heldUp
+		if last = time.Now(); !late { // else a window may wait to be read
+			f.tellAway()
+		}
 	}
 }
 
@@ -150,32 +182,42 @@ func (f *Feed) pause(ctx context.Context, wait time.Duration) {
 // and ages are spelled as ages, so nothing must be translated.
 func (f *Feed) show(w watchdog.Window) {
 	f.mu.Lock()
-	f.last, f.lostAt, f.why, f.tries = w, 0, "", 0
-	f.mu.Unlock()
+	defer f.mu.Unlock()
+	f.last, f.heard, f.lost, f.why, f.tries = w, f.clock.Now().Mono, false, "", 0
 	f.publish(w)
 }
 
-func (f *Feed) lost(err error, next time.Duration) {
+// broke notes that the stream did, and that it is tried again after next.
+func (f *Feed) broke(err error, next time.Duration) {
 	f.mu.Lock()
-	if f.lostAt == 0 {
-		f.lostAt = f.clock.Now().Mono
-	}
+	f.lost, f.next = true, f.clock.Now().Mono+next
 	f.tries++
 	if err != nil {
 		f.why = err.Error()
 	}
 	f.mu.Unlock()
-	f.publish(f.blind(next))
+	f.tellAway()
+}
+
+// tellAway shows that the serve is away, if it is.
+func (f *Feed) tellAway() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.clock.Now().Mono
+	if f.lost || now-f.heard > silentAfter {
+		f.publish(f.blind(now))
+	}
 }
 
 // blind is the last window as what it is now: old. Every source is down since
-// the serve was lost, and nobody's verdict is known.
-func (f *Feed) blind(next time.Duration) watchdog.Window {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// the serve was last heard, and nobody's verdict is known.
+func (f *Feed) blind(now time.Duration) watchdog.Window {
 	w := f.last
 	w.AskSeq = f.ask.Seq
-	away := f.clock.Now().Mono - f.lostAt
+	away, why := now-f.heard, f.why
+	if !f.lost {
+		why = "the serve at " + f.client.o.Address + " says nothing"
+	}
 	w.Now.Mono += away
 	w.Now.Boot += away
 	w.Now.Wall += int64(away)
@@ -185,8 +227,8 @@ func (f *Feed) blind(next time.Duration) watchdog.Window {
 	}
 	for i := range w.Links {
 		l := &w.Links[i]
-		l.Phase, l.Sighted, l.Reason, l.Detail = watchdog.LinkDown, false, "the serve is away", f.why
-		l.Since, l.Attempt, l.NextTry = away, f.tries, max(next, 0)
+		l.Phase, l.Sighted, l.Reason, l.Detail = watchdog.LinkDown, false, "the serve is away", why
+		l.Since, l.Attempt, l.NextTry = away, max(f.tries, 1), max(f.next-now, 0)
 	}
 	live := 0
 	for v, n := range w.Fleet.ByVerdict {
@@ -226,7 +268,7 @@ func hide(r *watchdog.Row, away time.Duration) {
 	}
 }
 
-// publish replaces a window that nobody read.
+// publish replaces a window that nobody read. Its caller holds the lock.
 func (f *Feed) publish(w watchdog.Window) {
 	select {
 	case <-f.windows:

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -99,10 +100,13 @@ type serving struct {
 	socket string
 	port   *httptest.Server
 	posted atomic.Int64
+	stuck  sync.RWMutex // held: the engine answers nobody
 }
 
 // Look, Changes and Post are the engine's.
 func (s *serving) Look(ctx context.Context, a watchdog.Ask) (watchdog.Window, error) {
+	s.stuck.RLock()
+	defer s.stuck.RUnlock()
 	return s.engine.Look(ctx, a)
 }
 func (s *serving) Changes() uint64        { return s.engine.Changes() }
@@ -284,6 +288,35 @@ func TestFeedFollowsAndGoesBlind(t *testing.T) {
 	if blind.Fleet.ByVerdict[watchdog.Unknown] == 0 || blind.Links[0].Phase != watchdog.LinkDown || !strings.Contains(blind.Rows[0].Why, "was running") {
 		t.Errorf("%+v", blind)
 	}
+}
+
+// TestSilentServeIsNotBelieved: one that holds its connections and says nothing
+// makes us blind within seconds, each second anew, and is believed again at once.
+func TestSilentServeIsNotBelieved(t *testing.T) {
+	s := serve(t)
+	s.beat("a")
+	c, err := NewClient(ClientOptions{Address: s.socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := Follow(c, clock.System(), func(run func()) { go run() })
+	defer f.Close()
+	f.Ask(watchdog.Ask{Seq: 1, Height: 10})
+	await(t, f, func(w watchdog.Window) bool { return len(w.Rows) == 1 && w.Rows[0].Verdict == watchdog.Running })
+	s.stuck.Lock()
+	began := time.Now()
+	blind := func(w watchdog.Window) bool { return len(w.Rows) == 1 && w.Rows[0].Verdict == watchdog.Unknown }
+	first := await(t, f, blind)
+	if l := first.Links[0]; l.Phase != watchdog.LinkDown || l.Since < silentAfter || !strings.HasSuffix(l.Detail, "says nothing") || time.Since(began) < silentAfter-2*streamRefresh {
+		t.Errorf("after %v: %+v", time.Since(began), l)
+	}
+	f.Ask(watchdog.Ask{Seq: 2, Height: 10})
+	next := await(t, f, func(w watchdog.Window) bool { return w.AskSeq == 2 })
+	if !blind(next) || next.Now.Mono <= first.Now.Mono {
+		t.Errorf("what was asked meanwhile: %+v", next)
+	}
+	s.stuck.Unlock()
+	await(t, f, func(w watchdog.Window) bool { return w.AskSeq == 2 && w.Rows[0].Verdict == watchdog.Running })
 }
 
 // await reads windows until one is as wanted.

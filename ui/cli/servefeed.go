@@ -166,7 +166,7 @@ func localServe(ctx context.Context, settings *config.Config) (*serveview.Client
 func (h *host) openServe(settings *config.Config, client *serveview.Client, about serveview.About) ui.Feed {
 	ctx, quiet := context.WithCancel(context.Background())
 	f := &serveFeed{Feed: serveview.Follow(client, clock.System(), h.spawn), client: client, quiet: quiet,
-		about: ui.About{Name: about.Name, Operator: operatorName(), Sweeper: about.Sweeper, ReadOnly: about.ReadOnly || settings.ReadOnly, Late: remoteLate{client}, Shift: client, Output: remoteChildren{client}}}
+		about: ui.About{Name: about.Name, Elsewhere: true, Operator: operatorName(), Sweeper: about.Sweeper, ReadOnly: about.ReadOnly || settings.ReadOnly, Late: remoteLate{client}, Shift: client, Output: remoteChildren{client}}}
 	if about.Trial {
 		f.about.Trial = remoteTrial{client}
 	}
