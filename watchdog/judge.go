@@ -267,7 +267,17 @@ func decideWait(f *Facts, th *Thresholds, v *View, now time.Duration, due func(S
 // workDeadline is when the stall clock runs out. The beat itself said how old
 // the work was, so only blindness after the beat moves it.
 func workDeadline(f *Facts, th *Thresholds, v *View) time.Duration {
-	return v.moved(f.Carried, f.LastBeat, f.LastWork+v.stretch(th.StallTimeout), th.Interval)
+	return untold(f, th, v, v.moved(f.Carried, f.LastBeat, f.LastWork+v.stretch(th.StallTimeout), th.Interval))
+}
+
+// untold gives a clock that beats alone can stop until the next one is due: who
+// was fine when it beat last may have worked since, and nobody could know.
+func untold(f *Facts, th *Thresholds, v *View, at time.Duration) time.Duration {
+	if f.LastBeat >= at {
+		return at
+	}
+	after := v.stretch(silentAfter(th.Interval, 1))
+	return max(at, v.moved(f.Carried, f.LastBeat, f.LastBeat+after, th.Interval))
 }
 
 // decideDispute compares what the sources say of the same generation.
@@ -317,7 +327,7 @@ func decideDispute(f *Facts, th *Thresholds, v *View, now time.Duration, due fun
 // quietAt is when a session becomes quiet if nothing visible changes.
 func quietAt(f *Facts, th *Thresholds, v *View) time.Duration {
 	from := max(f.LastChange, f.FirstSeen)
-	return v.moved(f.Carried, from, from+v.stretch(th.StallTimeout), th.Interval)
+	return untold(f, th, v, v.moved(f.Carried, from, from+v.stretch(th.StallTimeout), th.Interval))
 }
 
 // decideQuiet: a publisher without a WORK clock says running, and nothing that

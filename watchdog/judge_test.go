@@ -200,10 +200,12 @@ func TestJudge(t *testing.T) {
 		"silent while waiting":    {Silent, "2 beats missed", []change{waits(WaitHuman, time.Hour, 2*time.Hour), beatAgo(72 * time.Second)}},
 		"no work while waiting":   {Waiting, "declared wait", []change{waits(WaitHuman, time.Hour, 2*time.Hour), work(time.Hour)}},
 
-		"work at the limit":       {Stalled, "work over stall timeout", []change{work(5 * m)}},
-		"work just not":           {Running, "nothing speaks against it", []change{work(5*m - ns)}},
+		"work at the limit":       {Stalled, "work over stall timeout", []change{work(5 * m), beatAgo(0)}},
+		"work just not":           {Running, "nothing speaks against it", []change{work(5*m - ns), beatAgo(0)}},
+		"work, told when fine":    {Running, "nothing speaks against it", []change{work(5*m + 36*time.Second - 2*ns), beatAgo(36*time.Second - ns)}},
+		"work, and a beat due":    {Stalled, "work over stall timeout", []change{work(5*m + 36*time.Second - ns), beatAgo(36 * time.Second)}},
 		"work, own timeout":       {Running, "nothing speaks against it", []change{work(19 * m), stallAfter(20 * m)}},
-		"work, free text":         {Stalled, "work over stall timeout", []change{work(5 * m), state("thinking")}},
+		"work, free text":         {Stalled, "work over stall timeout", []change{work(5 * m), state("thinking"), beatAgo(0)}},
 		"work known, no change":   {Running, "nothing speaks against it", []change{work(m), changed(time.Hour)}},
 		"key disputed":            {Disputed, "bus says running, key gone", []change{keyGone(2, 2)}},
 		"key gone, one beat":      {Running, "nothing speaks against it", []change{keyGone(2, 1)}},
@@ -221,12 +223,13 @@ func TestJudge(t *testing.T) {
 		"Redis, the same bytes":   {Running, "nothing speaks against it", []change{silentBy(SourceRedis, time.Hour), func(s *scene) { s.f.SameBytes = true }}},
 		"foreign record":          {Disputed, "foreign terminal record", []change{foreign}},
 
-		"no change":               {Quiet, "no visible change", []change{changed(5 * m)}},
-		"just changed":            {Running, "nothing speaks against it", []change{changed(5*m - ns)}},
-		"never changed":           {Quiet, "no visible change", []change{changed(0), func(s *scene) { s.f.LastChange, s.f.FirstSeen = never, judgedAt-5*m }}},
+		"no change":               {Quiet, "no visible change", []change{changed(5 * m), beatAgo(0)}},
+		"just changed":            {Running, "nothing speaks against it", []change{changed(5*m - ns), beatAgo(0)}},
+		"change, a beat due":      {Quiet, "no visible change", []change{changed(5*m + 36*time.Second - ns), beatAgo(36 * time.Second)}},
+		"never changed":           {Quiet, "no visible change", []change{changed(0), func(s *scene) { s.f.LastChange, s.f.FirstSeen = never, judgedAt-5*m }, beatAgo(0)}},
 		"shows nothing at all":    {Running, "nothing speaks against it", []change{changed(time.Hour), shownNothing}},
 		"quiet is ignored":        {Running, "nothing speaks against it", []change{changed(time.Hour), quiet(QuietIgnore)}},
-		"quiet counts as stalled": {Stalled, "no visible change, policy says stalled", []change{changed(5 * m), quiet(QuietStalled)}},
+		"quiet counts as stalled": {Stalled, "no visible change, policy says stalled", []change{changed(5 * m), quiet(QuietStalled), beatAgo(0)}},
 
 		"starved, not yet":        {Running, "nothing speaks against it", []change{score(1), beatAgo(144*time.Second - ns)}},
 		"starved, silent":         {Silent, "4 beats missed", []change{score(1), beatAgo(144 * time.Second)}},
@@ -411,6 +414,47 @@ func TestOverridesAndWhatThePublisherSays(t *testing.T) {
 		stall, every := fmt.Sprint(th.StallTimeout, " ", th.StallFrom), fmt.Sprint(th.Interval, " ", th.IntervalFrom)
 		if stall != c.stall || every != c.interval || th.Quiet != c.quiet {
 			t.Errorf("%s: stall %s, interval %s, quiet %s", c.id, stall, every, th.Quiet)
+		}
+	}
+}
+
+// Who works between its beats, well inside its limits, is never accused: what
+// happened since the last beat is not known before the next one is due.
+func TestWhoWorksBetweenItsBeatsIsNotAccused(t *testing.T) {
+	for _, c := range []struct {
+		every, stall time.Duration
+		work         time.Duration // between two pieces of it
+		told         bool          // by idle_secs; else by a visible change
+	}{
+		{30 * time.Second, 8 * time.Second, 2 * time.Second, true},
+		{30 * time.Second, 8 * time.Second, 2 * time.Second, false},
+		{30 * time.Second, 35 * time.Second, 10 * time.Second, true},
+		{30 * time.Second, 300 * time.Second, 290 * time.Second, true},
+		{30 * time.Second, 300 * time.Second, 260 * time.Second, false},
+	} {
+		r := newRig(t, Policy{}, SourceNATS)
+		begun := r.at.Mono
+		send := func() {
+			up := (r.at.Mono - begun).Truncate(time.Second)
+			if up%c.every != 0 || up == 0 {
+				return
+			}
+			r.send(beat("a", int64(up/time.Second), func(b *Beat) {
+				b.Interval, b.StallTimeout = c.every, c.stall
+				if c.told {
+					b.Idle = up % c.work
+				}
+				b.Task = fmt.Appendf(nil, "step %d", up/c.work)
+			}))
+		}
+		for range 1500 {
+			r.run(time.Second, send)
+			if r.at.Mono-begun > c.every {
+				if d := r.detail("a"); d.Verdict != Running {
+					t.Errorf("beats every %v, works every %v, limit %v, told %v: %v", c.every, c.work, c.stall, c.told, d.Why)
+					break
+				}
+			}
 		}
 	}
 }
