@@ -23,7 +23,7 @@ func hungWindow() watchdog.Window {
 	d.Supervisor = watchdog.SupervisorRunning
 	d.Process = &watchdog.Process{PID: 4711, Restarts: 1, ExitCode: -1, CPU: 0.01, RSS: 84_300_000, Processes: 3, Outlook: &watchdog.Outlook{
 		Members: []watchdog.Member{{PID: 4711, Name: "python3"}, {PID: 4802, Name: "git"}, {PID: 4803, Name: "rg"}},
-		Grace:   10 * sec, Left: 2, Burst: 3, Window: mins, Dump: "SIGUSR1",
+		Grace:   10 * sec, Left: 2, Burst: 3, Window: mins, Dump: "SIGUSR1", DumpFirst: true,
 	}}
 	d.Can = canAll()
 	return w

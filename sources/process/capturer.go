@@ -20,11 +20,11 @@ type CaptureReason string
 
 // The reasons for a dump.
 const (
-	CaptureStall  CaptureReason = "stalled" // no activity for the stall timeout
-	CaptureWedge  CaptureReason = "wedged"  // the child said so itself
-	CaptureExit   CaptureReason = "exit"    // it ended by itself with a failure: it may have dumped, and has with 75
-	CaptureAsked  CaptureReason = "asked"   // by an operator
-	CaptureEnding CaptureReason = "ending"  // before a kill
+	CaptureStall   CaptureReason = "stalled" // no activity for the stall timeout
+	CaptureWedge   CaptureReason = "wedged"  // the child said so itself
+	CaptureExit    CaptureReason = "exit"    // it ended by itself with a failure: it may have dumped, and has with 75
+	CaptureAsked   CaptureReason = "asked"   // by an operator
+	CaptureRestart CaptureReason = "restart" // before an operator's restart ends it
 )
 
 // CaptureWant is what a supervisor asks of a Capturer.

@@ -54,6 +54,8 @@ const (
 	killPatience = time.Second
 	// killAgain is how often a leader that survives is killed again.
 	killAgain = 5 * time.Second
+	// restartDump is how long an operator's restart waits for its dump.
+	restartDump = 10 * time.Second
 	// dumpEcho is how long after a dump the child's output still counts as part
 	// of it, and not as work.
 	dumpEcho = time.Second
@@ -68,6 +70,7 @@ type plan struct {
 	action  config.StallAction
 	maxWait time.Duration
 	budget  time.Duration // of a dump; 0: no dumps are taken
+	first   bool          // an operator's restart takes one first, that the run survives
 }
 
 // step is an effect that the machine wants carried out.
@@ -222,13 +225,24 @@ func (m *machine) start(now time.Duration) bool {
 	return true
 }
 
-// restart ends what runs and starts it again. Two of them at once are one.
+// restart ends what runs and starts it again, with a dump first if the plan says
+// so. Two of them at once are one.
 func (m *machine) restart(now time.Duration) bool {
-	if m.phase != phaseRunning {
+	switch {
+	case m.phase != phaseRunning:
 		return m.start(now)
+	case m.then == causeRestart:
+		return true
 	}
 	m.next = wishStart
-	m.end(causeRestart, now)
+	if !m.plan.first {
+		m.end(causeRestart, now)
+		return true
+	}
+	m.then, m.reason = causeRestart, "takes a dump before it is stopped for a restart"
+	m.dump(CaptureRestart, false, now)
+	m.dumpBy = min(m.dumpBy, now+restartDump)
+	m.emit(step{do: stepBeat})
 	return true
 }
 
@@ -500,6 +514,9 @@ func (m *machine) stall(why CaptureReason, now time.Duration) {
 	m.stalled = true
 	m.wedged = m.wedged || why == CaptureWedge
 	m.emit(step{do: stepBeat})
+	if m.then == causeRestart {
+		return // that is about to happen
+	}
 	m.then = causeNone
 	switch m.plan.action {
 	case config.StallRestart:
@@ -553,7 +570,7 @@ func (m *machine) dropDumpButAct(now time.Duration) {
 }
 
 func (m *machine) act(now time.Duration) {
-	if m.then != causeNone && m.stalled {
+	if m.then == causeRestart || m.then != causeNone && m.stalled {
 		m.end(m.then, now)
 	}
 }
@@ -571,7 +588,9 @@ func (m *machine) worked(at, now time.Duration) {
 	}
 	m.stalled, m.wedged = false, false
 	if m.phase == phaseRunning {
-		m.then, m.next = causeNone, wishPolicy
+		if m.then != causeRestart {
+			m.then, m.next = causeNone, wishPolicy
+		}
 		m.emit(step{do: stepBeat})
 	}
 }

@@ -298,6 +298,7 @@ func TestTheLifeOfASession(t *testing.T) {
 
 func TestAStall(t *testing.T) {
 	act := func(a config.StallAction) func(*plan) { return func(p *plan) { p.action = a } }
+	first := func(p *plan) { p.first = true }
 	for _, c := range []struct {
 		name string
 		plan func(*plan)
@@ -375,6 +376,55 @@ func TestAStall(t *testing.T) {
 			s.passes(5 * time.Minute)
 			s.want(t, "beat term", phaseEnding)
 		}},
+		{"an operator's restart: dump first, that the run survives", first, func(t *testing.T, s *stage) {
+			s.restart(s.now)
+			s.want(t, "dump:restart beat", phaseRunning)
+			if s.restart(s.now); s.did() != "" {
+				t.Error("two restarts are two dumps")
+			}
+			s.dumped(s.now)
+			s.want(t, "term", phaseEnding)
+			s.ends(watchdog.Exit{Code: 143, Signal: 15})
+			s.want(t, "settle:stopped number", phaseNumbering)
+		}},
+		{"its dump has a limit of its own", first, func(t *testing.T, s *stage) {
+			s.restart(s.now)
+			s.passes(restartDump)
+			s.want(t, "dump:restart beat drop term", phaseEnding)
+		}},
+		{"it waits for a dump that is being taken", first, func(t *testing.T, s *stage) {
+			s.dumpAsked(s.now)
+			s.restart(s.now)
+			s.want(t, "dump:asked beat", phaseRunning)
+			s.dumped(s.now)
+			s.want(t, "term", phaseEnding)
+		}},
+		{"neither work nor a stall takes it back", first, func(t *testing.T, s *stage) {
+			s.passes(5*time.Minute - time.Second)
+			s.restart(s.now)
+			s.passes(2 * time.Second)
+			s.worked(s.now, s.now)
+			s.dumped(s.now)
+			s.want(t, "dump:restart beat beat beat term", phaseEnding)
+			s.ends(watchdog.Exit{})
+			s.want(t, "settle:stopped number", phaseNumbering)
+		}},
+		{"a stop takes it back, and does not wait", first, func(t *testing.T, s *stage) {
+			s.restart(s.now)
+			s.stop(s.now, false)
+			s.want(t, "dump:restart beat drop term", phaseEnding)
+			s.ends(watchdog.Exit{})
+			s.want(t, "settle:stopped", phaseIdle)
+		}},
+		{"who dies in its dump is started again", first, func(t *testing.T, s *stage) {
+			s.restart(s.now)
+			s.ends(watchdog.Exit{Code: 134, Signal: 6})
+			s.want(t, "dump:restart beat drop term settle:error number", phaseNumbering)
+		}},
+		{"without dumps a restart ends it at once", func(p *plan) { p.budget = 0 }, func(t *testing.T, s *stage) {
+			s.restart(s.now)
+			s.want(t, "term", phaseEnding)
+		}},
 		{"a stop does not wait for the dump", act(config.StallRestart), func(t *testing.T, s *stage) {
 			s.passes(5 * time.Minute)
 			s.stop(s.now, false)
@@ -429,6 +479,7 @@ func TestNoOrderOfEventsMakesTwoChildrenOrLosesAnEnd(t *testing.T) {
 		s := newStage(func(p *plan) {
 			p.action = rapid.SampledFrom([]config.StallAction{config.StallAlert, config.StallRestart, config.StallStop}).Draw(t, "action")
 			p.rules.Policy = watchdog.RestartPolicy(rapid.IntRange(0, 2).Draw(t, "policy"))
+			p.first = rapid.Bool().Draw(t, "a dump first")
 		})
 		living, leader, numbered, settled := 0, false, 0, 0
 		stopped := false

@@ -22,6 +22,7 @@ func (u *unit) outlook(now time.Duration) *watchdog.Outlook {
 	}
 	if plan.budget > 0 {
 		o.Dump, o.DumpPauses = dumpWords(&u.conf.Dump)
+		o.DumpFirst = plan.first
 	}
 	if c := u.child.Load(); c != nil {
 		o.Members = []watchdog.Member{{PID: c.pid}}
@@ -49,6 +50,16 @@ func dumpWords(d *config.Dump) (how string, pauses bool) {
 	case config.DumpAuto:
 	}
 	return "by what its runtime offers", true
+}
+
+// endsIt reports whether the way to a dump that is configured may be the end of a
+// process: the runtimes that write their stacks at these signals then give up.
+func endsIt(m config.DumpMode) bool {
+	switch m.Signal {
+	case unix.SIGQUIT, unix.SIGABRT, unix.SIGSEGV, unix.SIGBUS, unix.SIGILL, unix.SIGFPE, unix.SIGTRAP, unix.SIGSYS:
+		return m.Kind == config.DumpSignal
+	}
+	return false
 }
 
 // held says why the fleet restarts nothing now; empty: it does.

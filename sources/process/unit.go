@@ -97,6 +97,7 @@ func newUnit(s *Supervisor, c config.Session, limits watchdog.RestartLimits) *un
 	if s.opts.Capturer != nil && c.Dump.Mode.Kind != config.DumpNone {
 		// A capture keeps its own budget; ours ends one that does not.
 		p.budget = c.Dump.Budget + time.Second
+		p.first = !endsIt(c.Dump.Mode)
 	}
 	u.machine = newMachine(p, fleetOf{s, u.id}, s.opts.random)
 	u.keeper = newKeeper(s, u.id)
