@@ -578,7 +578,7 @@ func TestDumpModes(t *testing.T) {
 			t.Errorf("command %q", c.Sessions[0].Command)
 		}
 	}
-	for _, text := range []string{"auto:x", "file:", "command:x", "command:[]", "\"command:[a\"", "http:ftp://x", "http://u:hunter2@x", "{a: b, c: d}", "[a]", "", "signal:USR1"} {
+	for _, text := range []string{"auto:x", "file:", "command:x", "command:[]", "\"command:[a\"", "http:ftp://x", "http://u:hunter2@x", "{a: b, c: d}", "[a]", "", "signal:USR1", "signal:SIGKILL", "signal:SIGSTOP"} {
 		_, err := loadText(t, "sessions: [{id: a, command: [x], dump: {mode: "+text+"}}]\n")
 		if got := faultsOf(t, err); strings.Contains(got[0], "hunter2") {
 			t.Errorf("%s: %q", text, got)

@@ -96,6 +96,8 @@ func TestRules(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"registry ttl", "registry:\n  ttl: 20s\n", "/c.yaml:2: registry.ttl: TTL < 3 x interval is refused: 20s is under 3 x 15s; raise registry.ttl to 45s"},
 		{"registry interval", "registry:\n  interval: 16s\n", "/c.yaml:2: registry.ttl: TTL < 3 x interval is refused"},
+		{"sweep without a rest", "policy:\n  sweep_interval: 1ns\n", "/c.yaml:2: policy.sweep_interval: 1ns is under 1s"},
+		{"reaper without a rest", "registry:\n  reap_interval: 999ms\n", "/c.yaml:2: registry.reap_interval: 999ms is under 1s"},
 		{"publish", "publish: {interval: 60s, redis_ttl: 60s}\n", "publish.redis_ttl: 1m0s must exceed publish.interval 1m0s"},
 		{"poll", "redis: {poll_interval: 60s}\n", "redis.poll_interval: 1m is not under policy.redis_ttl 1m"},
 		{"poll of a context", "contexts:\n  a:\n    redis:\n      url: redis://x\n      poll_interval: 2m\n", "/c.yaml:5: contexts.a.redis.poll_interval: 2m is not under"},

@@ -13,6 +13,9 @@ type rule struct {
 	fault string // empty: kept
 }
 
+// shortestRound is how often a sweep or a reaper may come round.
+const shortestRound = time.Second
+
 // rules are those of the whole file, in the order of its blocks.
 func (s *Settings) rules() []rule {
 	var list []rule
@@ -25,6 +28,10 @@ func (s *Settings) rules() []rule {
 	when(p.RedisTTL <= p.Interval, fmt.Sprintf(
 		"%v must exceed publish.interval %v, or the key expires between two beats; raise redis_ttl", p.RedisTTL, p.Interval),
 		"publish.redis_ttl", "publish.interval")
+	when(s.Policy.SweepInterval < shortestRound, fmt.Sprintf(
+		"%v is under %v: passes would follow each other without a rest; raise it", s.Policy.SweepInterval, shortestRound), "policy.sweep_interval")
+	when(r.ReapInterval < shortestRound, fmt.Sprintf(
+		"%v is under %v: rounds would follow each other without a rest; raise it", r.ReapInterval, shortestRound), "registry.reap_interval")
 	when(r.TTL < 3*r.Interval, fmt.Sprintf(
 		"TTL < 3 x interval is refused: %v is under 3 x %v; raise registry.ttl to %v (5 x across zones) or lower registry.interval",
 		r.TTL, r.Interval, 3*r.Interval), "registry.ttl", "registry.interval")

@@ -197,8 +197,11 @@ func (m *modeValue) read(d *decoder, path, kind string, arg *yaml.Node) {
 			complain(kind + " takes nothing after it; give " + wantMode)
 		}
 	case DumpSignal:
-		if mode.Signal = unix.SignalNum(arg.Value); mode.Signal == 0 {
+		switch mode.Signal = unix.SignalNum(arg.Value); mode.Signal {
+		case 0:
 			complain(quoted(arg.Value) + " is not a signal; give one such as signal:SIGUSR1")
+		case unix.SIGKILL, unix.SIGSTOP:
+			complain("no program can catch " + arg.Value + ", so none answers it with a dump; give one such as signal:SIGUSR1")
 		}
 	case DumpCommand:
 		argv(&mode.Command).decode(d, path, arg)
