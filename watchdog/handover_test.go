@@ -45,6 +45,44 @@ func TestHandoverOfWhatHappened(t *testing.T) {
 	}
 }
 
+// TestHandoverOfAHumanWait: one that needed somebody and is over by now happened;
+// one that did not is none, and one that goes on stands among the open ones.
+func TestHandoverOfAHumanWait(t *testing.T) {
+	r := newRig(t, Policy{}, SourceNATS)
+	waits := func(b *Beat, _ int64) {
+		b.Interval, b.WaitingFor, b.WaitingMax, b.Generation, b.Idle = 10*time.Second, WaitHuman, time.Hour, 1, 0
+	}
+	works := func(b *Beat, _ int64) { b.Interval, b.Generation, b.Idle = 10*time.Second, 1, 0 }
+	r.worker("a", time.Minute, works)
+	r.worker("a", 10*time.Minute, waits)
+	r.worker("a", time.Minute, works)
+	if h := r.handover(8 * time.Hour); len(h.Happened) != 0 {
+		t.Fatalf("a wait of ten minutes: %+v", h.Happened)
+	}
+	r.worker("a", 40*time.Minute, waits)
+	if h := r.handover(8 * time.Hour); len(h.Happened) != 0 || h.OpenTotal != 1 || h.Open[0].Cause != CauseHuman.String() {
+		t.Fatalf("it waits: %+v, open %+v", h.Happened, h.Open)
+	}
+	r.worker("a", time.Minute, works)
+	h := r.handover(8 * time.Hour)
+	if len(h.Happened) != 1 || h.Alerts != 1 || h.OpenTotal != 0 {
+		t.Fatalf("it was answered: %+v, open %+v", h.Happened, h.Open)
+	}
+	one := h.Happened[0]
+	if one.ID != "a" || one.Verdict != "waiting" || one.Text != "HUMAN, max 1h" || one.Became != "running" {
+		t.Errorf("%+v", one)
+	}
+	if d := one.Until.Sub(one.At); d < 39*time.Minute || d > 41*time.Minute {
+		t.Errorf("it lasted %v", d)
+	}
+	// What becomes a stall told of itself is two things, in the order of their begin.
+	r.worker("a", 20*time.Minute, waits)
+	r.worker("a", time.Minute, func(b *Beat, n int64) { works(b, n); b.State, b.StateText = StateStalled, []byte("stalled") })
+	if h = r.handover(8 * time.Hour); len(h.Happened) != 3 || h.Happened[1].Became != "stalled" || h.Happened[2].Verdict != "stalled" {
+		t.Errorf("%+v", h.Happened)
+	}
+}
+
 // TestHandoverOfAGroup: many that fall silent together are one line, whatever
 // becomes of them.
 func TestHandoverOfAGroup(t *testing.T) {

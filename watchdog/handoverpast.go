@@ -17,6 +17,7 @@ type incidentBook struct {
 	joined map[*HandoverIncident]joining
 	inside map[*HandoverIncident]bool // told by its group
 	stale  map[ID]*HandoverIncident   // open when its observer ended, and not told of since
+	waits  map[ID]*HandoverIncident   // for a human, that go on
 }
 
 // joining is how a group grew.
@@ -27,10 +28,11 @@ type joining struct {
 
 // incidents lists the troubles that began, or went on, since then.
 func (h *Handover) incidents(happened []Transition) {
-	b := incidentBook{of: map[ID]*HandoverIncident{}, joined: map[*HandoverIncident]joining{}, inside: map[*HandoverIncident]bool{}, stale: map[ID]*HandoverIncident{}}
+	b := incidentBook{of: map[ID]*HandoverIncident{}, joined: map[*HandoverIncident]joining{}, inside: map[*HandoverIncident]bool{}, stale: map[ID]*HandoverIncident{}, waits: map[ID]*HandoverIncident{}}
 	for i := range happened {
 		switch t := &happened[i]; t.Kind {
 		case "":
+			b.wait(t)
 			b.verdict(t)
 		case EventGroup:
 			b.group(t)
@@ -41,6 +43,7 @@ func (h *Handover) incidents(happened []Transition) {
 	for _, one := range b.stale {
 		one.Became = Unknown.String()
 	}
+	slices.SortStableFunc(b.list, func(x, y *HandoverIncident) int { return x.At.Compare(y.At) })
 	all := []HandoverIncident{}
 	for _, one := range b.list {
 		switch {
@@ -64,8 +67,25 @@ func (h *Handover) incidents(happened []Transition) {
 	h.Happened = all[left:]
 }
 
-// troubled reports whether a verdict is trouble by itself. A wait for a human is
-// none until it needs somebody, which no change of a verdict tells.
+// wait follows the waits for a human. One is no trouble until it needs somebody,
+// which no change of a verdict tells: whether it did is known once it is over.
+func (b *incidentBook) wait(t *Transition) {
+	at, now := wallTime(t.At.Wall), b.waits[t.ID]
+	human := t.To == Waiting && strings.Contains(t.Text, waitWord(WaitHuman))
+	switch {
+	case t.To == Unknown, human && now != nil:
+	case human:
+		b.waits[t.ID] = &HandoverIncident{At: at, ID: t.ID, Generation: t.Generation, Verdict: Waiting.String(), Text: t.Text, Times: 1, Found: t.New}
+	case now != nil:
+		delete(b.waits, t.ID)
+		if at.Sub(now.At) >= HumanWaitAttention {
+			now.Until, now.Became, now.Generation = &at, t.To.String(), max(now.Generation, t.Generation)
+			b.list = append(b.list, now)
+		}
+	}
+}
+
+// troubled reports whether a verdict is trouble by itself.
 func troubled(v Verdict) bool {
 	switch v {
 	case Stalled, Wedge, CrashLoop, Lost, Failed, Silent, Disputed:
