@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,6 +42,7 @@ func TestCaptureOfRuntimes(t *testing.T) {
 		shows   []string
 		skipped map[string]string // step: part of the reason
 		facts   string            // verdict and culprit; empty: not asked
+		stuckBy string            // process of its tree that shows it to be where it is stuck; empty: its threads do
 		again   bool              // by the steps of another case: without the race detector alone
 	}{
 		{
@@ -80,7 +82,7 @@ func TestCaptureOfRuntimes(t *testing.T) {
 			skipped: map[string]string{"inspector": "would open a port"},
 		},
 		{
-			name: "node, blocked in native code", tool: tool("node"), args: []string{"--inspect-port=0", "@agent.js", "sync"}, native: "eu-stack",
+			name: "node, blocked in native code", tool: tool("node"), args: []string{"--inspect-port=0", "@agent.js", "sync"}, native: "eu-stack", stuckBy: "sleep",
 			want: func(w *CaptureWant) {
 				signalMode(syscall.SIGUSR1)(w)
 				w.Dump.Timeout = 3 * time.Second
@@ -154,6 +156,11 @@ func TestCaptureOfRuntimes(t *testing.T) {
 			}
 			a := startAgent(t, "ready", argv...)
 			settle(t, a)
+			if c.stuckBy != "" && !sourcetest.Eventually(captureRoom, func() bool {
+				return slices.ContainsFunc(a.tree(t), func(p processStat) bool { return p.comm == c.stuckBy })
+			}) {
+				t.Fatalf("it does not run %s", c.stuckBy)
+			}
 			before := a.tree(t)
 			// A busy machine may let a program come late to where it is stuck, or
 			// keep the one that spins from a CPU in the very moment.
@@ -169,10 +176,14 @@ func TestCaptureOfRuntimes(t *testing.T) {
 				}
 				return ""
 			}
+			tries := 0
 			sourcetest.Eventually(captureRoom, func() bool {
+				want := a.want(c.want)
+				want.Dump.Timeout = min(want.Dump.Timeout<<min(tries, 5), captureRoom)
+				tries++ // a tool that reads a big binary may have been cut off
 				store = NewDumpStore(t.TempDir())
-				got = NewLadder(LadderOptions{Store: store}).Capture(t.Context(), a.want(c.want))
-				return got.Method != c.method || missing() == ""
+				got = NewLadder(LadderOptions{Store: store}).Capture(t.Context(), want)
+				return got.Method == c.method && missing() == ""
 			})
 			a.alive(t, before)
 
