@@ -97,7 +97,12 @@ func (m *Model) drawDumps(p *painter) {
 		p.line()
 		return
 	case len(d.list) == 0 && d.trouble == "":
-		p.text(m.styles.Dim, " no dump was taken yet: a supervised session that stalls is dumped first")
+		text := "no dump was taken yet: a supervised session that stalls is dumped first"
+		if take := m.keys.firstKey("dump"); take != "" {
+			text += "; " + take + " in the table takes one"
+		}
+		p.pad(1)
+		p.wrapped(m.styles.Dim, text, 1, 4)
 		p.line()
 		return
 	}

@@ -18,12 +18,13 @@ type firstRun struct {
 }
 
 // firstRunShown: nothing is watched, or nothing was seen yet. The first beat
-// turns the page into the table.
+// turns the page into the table. What was started here is about to beat: nobody
+// who named a command wants to choose what to watch.
 func (m *Model) firstRunShown() bool {
 	if m.feed == nil {
 		return true
 	}
-	return m.have && !m.ended && m.window.Total == 0 && m.about.Replay == nil
+	return m.have && !m.ended && m.window.Total == 0 && m.about.Replay == nil && len(m.about.Supervised) == 0
 }
 
 // choices are the actions that the page offers.

@@ -63,8 +63,10 @@ func (q *querying) banner(w *watchdog.Window, keys KeyMap) string {
 }
 
 // whyEmpty says why there are no rows, and what to do.
-func (q *querying) whyEmpty(w *watchdog.Window, keys KeyMap) (what, how string) {
+func (q *querying) whyEmpty(w *watchdog.Window, started []string, keys KeyMap) (what, how string) {
 	switch {
+	case w.Total == 0 && len(started) > 0:
+		return "started: " + someOf(started), "it stands here with its first beat"
 	case q.text != "" && q.only:
 		return fmt.Sprintf("nothing that needs attention matches  %s", q.text), "esc clears the filter; " + keys.firstKey("all") + " shows all"
 	case q.text != "":

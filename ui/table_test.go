@@ -286,3 +286,17 @@ func TestColumnsByWidth(t *testing.T) {
 		}
 	}
 }
+
+// Who named a command to run is told that it starts, and is not asked what to
+// watch.
+func TestWhatWasStartedIsAwaited(t *testing.T) {
+	s := newScreen(t, emptyWindow(refusedLinks()...), About{Name: "local", Supervised: []watchdog.ID{"agent.py"}}, 80, 24)
+	frame := ansi.Strip(s.m.frame())
+	if !strings.Contains(frame, "started: agent.py") || strings.Contains(frame, "demo: simulated agents") {
+		t.Errorf("before the first beat of what was started:\n%s", frame)
+	}
+	s.press("d")
+	if s.m.top() == viewQuestion || s.m.opening.gen != 0 {
+		t.Error("d opens the demo")
+	}
+}

@@ -157,7 +157,11 @@ func (m *Model) drawNoRows(p *painter, line int) {
 	if len(m.table.rows) > 0 {
 		return
 	}
-	what, how := m.query.whyEmpty(&m.window, m.keys)
+	var started []string
+	for _, id := range m.about.Supervised {
+		started = append(started, string(id))
+	}
+	what, how := m.query.whyEmpty(&m.window, started, m.keys)
 	p.pad(3)
 	if line == 0 {
 		p.text(Style{}, what)

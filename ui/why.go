@@ -228,7 +228,8 @@ func (m *Model) sessionFacts(d *watchdog.Detail, full bool) []fact {
 	}
 	run += "   first seen " + wall(now-int64(d.FirstSeen), now)
 	out = append(out, fact{label: "run", text: run})
-	if d.LoopLag >= 0 {
+	told := slices.ContainsFunc(d.Evidence.Inputs, func(in watchdog.Input) bool { return in.Name == "loop_lag" })
+	if d.LoopLag >= 0 && !told { // else it stands above, with who says so
 		out = append(out, fact{label: "loop lag", text: d.LoopLag.String()})
 	}
 	if d.Message != "" {

@@ -100,3 +100,31 @@ func TestASelfAccusedRowShowsItsTask(t *testing.T) {
 		t.Errorf("its row lacks the task:\n%s", frame)
 	}
 }
+
+// The lag of a loop stands in why once: with who says so, if the verdict rests on
+// it.
+func TestWhySaysTheLagOnce(t *testing.T) {
+	for _, evident := range []bool{false, true} {
+		w := sickWindow()
+		w.Focus.LoopLag = 8502 * time.Millisecond
+		if evident {
+			w.Focus.Evidence.Inputs = append(w.Focus.Evidence.Inputs, watchdog.Input{Name: "loop_lag", Value: "8502", Unit: "ms", Source: "publisher"})
+		}
+		s := newScreen(t, w, About{Name: "prod"}, 120, 40)
+		s.press("i")
+		if frame := ansi.Strip(s.m.frame()); strings.Count(frame, " loop lag ") != 1 {
+			t.Errorf("the lag is said %d times:\n%s", strings.Count(frame, " loop lag "), frame)
+		}
+	}
+}
+
+// What an empty list says is wrapped, not cut.
+func TestEmptyDumpsSayAllOnANarrowScreen(t *testing.T) {
+	s := newScreen(t, sickWindow(), ops1(), 40, 10)
+	s.supervise(&fakeChildren{}, sickWindow())
+	s.press("6")
+	frame := strings.Join(strings.Fields(ansi.Strip(s.m.frame())), " ")
+	if !strings.Contains(frame, "stalls is dumped first; T in the table takes one") {
+		t.Errorf("%s", frame)
+	}
+}
