@@ -65,6 +65,7 @@ type Model struct {
 	orders     orders
 	commands   commandsSeen
 	shifted    time.Duration // when the cursor last went to another session by itself
+	hints      hinting
 	prompt     *prompt
 	palette    *paletteList
 	search     string // in help
@@ -139,6 +140,9 @@ func (m *Model) Init() tea.Cmd {
 	}
 	if m.opt.Open != nil && m.opt.Host != nil {
 		cmds = append(cmds, m.openTarget(*m.opt.Open))
+	}
+	if recall := m.recallHints(); recall != nil {
+		cmds = append(cmds, recall)
 	}
 	return tea.Batch(cmds...)
 }

@@ -38,6 +38,8 @@ type Options struct {
 	// Export writes to a file that must not exist yet, and says where it stands.
 	// It runs off the screen's goroutine. Nil: nothing can be written.
 	Export func(Export) (path string, err error)
+	// Hints remembers which keys were pointed out; nil: none is.
+	Hints HintMemory
 	// Title sets the terminal's title; nil: Bubble Tea does.
 	Title func(title string)
 	// Lag is how late the screen's own loop is; nil: nobody measures it. It is

@@ -95,10 +95,11 @@ func (m *Model) takePalette() tea.Cmd {
 	if e.off != "" {
 		return m.refuse(e.name + ": " + e.off)
 	}
+	heeded := m.heed(e.name)
 	if _, word, ok := strings.Cut(strings.TrimSpace(l.in.String()), " "); ok && e.with != nil {
-		return e.with(m, strings.TrimSpace(word))
+		return tea.Batch(heeded, e.with(m, strings.TrimSpace(word)))
 	}
-	return e.do(m)
+	return tea.Batch(heeded, e.do(m))
 }
 
 // drawPalette fills the body with the matching actions.

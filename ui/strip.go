@@ -59,7 +59,8 @@ func (m *Model) drawFact(p *painter, f *fact, labels, lines int) {
 	p.line()
 }
 
-// drawStripTitle is "── indexer #2 ─────── 1 of 2,002 ──".
+// drawStripTitle is "── indexer #2 ─────── 1 of 2,002 ──". A hint stands in its rule, which
+// is empty otherwise, as long as there is room.
 func (m *Model) drawStripTitle(p *painter, d *watchdog.Detail) {
 	s := &m.styles
 	p.rule(s.Dim, m.glyphs.Rule, 2)
@@ -74,6 +75,17 @@ func (m *Model) drawStripTitle(p *painter, d *watchdog.Detail) {
 		p.text(s.Title, fitMiddle(string(d.ID), room-len(gen)))
 		p.text(s.Title, gen)
 		p.pad(p.x + 1)
+	}
+	if h := m.hints.current; h != nil {
+		key := m.keys.firstKey(h.action)
+		if from := p.edge - len(right) - 2 - 2 - cells(key) - cells(h.text) - 3; from >= p.x+2 {
+			p.rule(s.Dim, m.glyphs.Rule, from)
+			p.pad(p.x + 1)
+			p.text(s.Title, key)
+			p.pad(p.x + 1)
+			p.text(Style{}, h.text)
+			p.pad(p.x + 1)
+		}
 	}
 	p.rule(s.Dim, m.glyphs.Rule, p.edge-len(right)-2)
 	p.text(s.Dim, right)

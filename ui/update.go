@@ -15,7 +15,11 @@ const leaveTime = time.Second
 
 // Update takes what happened. It calls nothing that may block.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	return m, m.handle(msg)
+	cmd := m.handle(msg)
+	if hint := m.chooseHint(); hint != nil {
+		cmd = tea.Batch(cmd, hint)
+	}
+	return m, cmd
 }
 
 func (m *Model) handle(msg tea.Msg) tea.Cmd {
@@ -49,6 +53,8 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		return m.dumpsCame(&msg)
 	case dumpRead:
 		return m.dumpCame(&msg)
+	case hintsRecalled:
+		return m.hintsCame(msg)
 	case trialReached:
 		return m.trialReached(&msg)
 	case trialJudged:
@@ -238,6 +244,9 @@ func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 	}
 	if off := m.offReason(a); off != "" {
 		return m.refuse(off)
+	}
+	if heeded := m.heed(a.name); heeded != nil {
+		return tea.Batch(heeded, a.do(m))
 	}
 	return a.do(m)
 }

@@ -121,7 +121,7 @@ limits: {sessions: 200000, new_per_second: 20000}   # unknown ids beyond are she
 late_output: quarantine          # quarantine | reject
 watchdog: {enabled: true, liveness_interval: 5s, liveness_strikes: 3, on_wedge: dump_and_exit, exit_code: 75, dump_file: ""}
 alerts: {bell: true, desktop: false, webhook: "", command: [], timeout: 5s}
-ui: {theme: auto, ascii: false, mouse: false, columns: [], keys: {}}
+ui: {theme: auto, ascii: false, mouse: false, hints: true, columns: [], keys: {}}
 log_file: ""
 data_dir: ""
 `

@@ -349,6 +349,7 @@ type UI struct {
 	Theme Theme
 	ASCII bool
 	Mouse bool
+	Hints bool
 	Keys  map[string]string // action to key; the screen knows both
 	// Columns are those that are shown, whatever the width; the screen knows them.
 	Columns []string
@@ -372,6 +373,7 @@ func (u *UI) fields() []field {
 		{"theme", "auto, dark, light, mono, contrast, none", choice(&u.Theme, ThemeAuto, ThemeAuto, ThemeDark, ThemeLight, ThemeMono, ThemeContrast, ThemeNone)},
 		{"ascii", "no characters beyond ASCII", boolean(&u.ASCII, false)},
 		{"mouse", "take the mouse from the terminal", boolean(&u.Mouse, false)},
+		{"hints", "point out keys until they are known", boolean(&u.Hints, true)},
 		{"columns", "the columns that are shown, such as [for, beat, host]; none: the width says", texts(&u.Columns)},
 		{"keys", "other keys: {action: key}", &textMap{dst: &u.Keys, check: func(name string) string {
 			if name == "" || len(name) > 64 {

@@ -68,7 +68,7 @@ func (a *app) screenWith(c *cobra.Command, f *flags, target *ui.Target, change f
 		Host: opens,
 		Open: target, Theme: theme, ASCII: settings.UI.ASCII || capabilities.ASCII,
 		Light: capabilities.Light, Mouse: settings.UI.Mouse, KeyMap: keys, Columns: settings.UI.Columns, Copy: tty.Copy, Lag: watch.lag, Memory: memoryHeld,
-		Edit: a.lendEditor(tty), Export: writeExport,
+		Edit: a.lendEditor(tty), Export: writeExport, Hints: hintsOf(settings),
 	})
 	defer model.Close()
 	result, err := tty.Run(context.Background(), a.env.onScreen(model), terminal.Options{
