@@ -38,6 +38,7 @@ func BenchmarkView(b *testing.B) {
 		took += time.Since(t1)
 	}
 	b.ReportMetric(float64(took)/float64(floor), "ratio-to-10k")
+	b.ReportMetric(floor.Seconds()*1000/float64(b.N), "floor-ms/frame")
 	b.ReportMetric(took.Seconds()*1000/float64(b.N), "ms/frame")
 	b.ReportMetric(0, "ns/op")
 }

@@ -430,6 +430,7 @@ func BenchmarkFilter100k(b *testing.B) {
 				mine, base = mine+middle.Sub(start), base+time.Since(middle)
 			}
 			b.ReportMetric(float64(mine)/float64(base), "ratio")
+			b.ReportMetric(float64(base.Nanoseconds())/float64(b.N)/float64(len(all)), "floor-ns/session")
 			b.ReportMetric(float64(mine.Nanoseconds())/float64(b.N)/float64(len(all)), "ns/session")
 			if sum == 0 {
 				b.Fatal("nothing was counted")
