@@ -105,7 +105,7 @@ func helpGives(m *Model, name, key string) bool {
 			continue
 		}
 		return slices.ContainsFunc(m.helpLines(), func(l helpLine) bool {
-			return l.right == m.actions[i].help && slices.Contains(strings.Fields(l.left), key)
+			return l.right == m.actions[i].where()+m.actions[i].help && slices.Contains(strings.Fields(l.left), key)
 		})
 	}
 	return false

@@ -41,7 +41,7 @@ func (m *Model) helpLines() []helpLine {
 			if key == "" {
 				key = ":" + a.name
 			}
-			out = append(out, helpLine{left: key, right: a.help, off: m.offReason(a)})
+			out = append(out, helpLine{left: key, right: a.where() + a.help, off: m.offReason(a)})
 		}
 	}
 	out = append(out, helpLine{heading: true, left: "VERDICTS"})
@@ -58,6 +58,28 @@ func (m *Model) helpLines() []helpLine {
 		out = append(out, helpLine{left: c.name, right: c.help})
 	}
 	return out
+}
+
+// fewScenes is how many scenes help names; what works in more works nearly
+// everywhere.
+const fewScenes = 4
+
+// where is "in events and logs: " of an action that works in a few views only;
+// empty: its heading says enough, or the table has it too.
+func (a *action) where() string {
+	scenes := a.in.scenes()
+	if a.in&inLists != 0 || a.in == inInput || a.in == inFirstRun || len(scenes) > fewScenes {
+		return ""
+	}
+	names := make([]string, len(scenes))
+	for i, one := range scenes {
+		names[i] = sceneNames[one]
+	}
+	text := "in " + strings.Join(names[:len(names)-1], ", ")
+	if len(names) > 1 {
+		text += " and "
+	}
+	return text + names[len(names)-1] + ": "
 }
 
 // drawHelp draws the lines that contain every word that is searched for.

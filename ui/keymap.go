@@ -46,9 +46,9 @@ const (
 )
 
 var sceneNames = map[scene]string{
-	inSessions: "sessions", inReplay: "replay", inWhy: "why", inSources: "sources", inHelp: "help", inFirstRun: "first run",
-	inEvents: "events", inAlerts: "alerts", inCommands: "commands", inLogs: "logs", inDumps: "dumps", inDump: "a dump", inTrial: "a trial", inHandover: "a hand-over", inRaw: "raw payload", inQuestion: "a question",
-	inMenu: "menu", inPrompt: "prompt", inPalette: "palette",
+	inSessions: "sessions", inReplay: "replay", inWhy: "why", inSources: "sources", inHelp: "help", inFirstRun: "the first page",
+	inEvents: "events", inAlerts: "alerts", inCommands: "commands", inLogs: "logs", inDumps: "dumps", inDump: "a dump", inTrial: "a trial", inHandover: "a hand-over", inRaw: "a raw payload", inQuestion: "a question",
+	inMenu: "a menu", inPrompt: "a prompt", inPalette: "the palette",
 }
 
 // scenes lists the single scenes of a set.
