@@ -33,6 +33,9 @@ type About struct {
 	Version  string `json:"version"`
 	PID      int    `json:"pid"`
 	Trial    bool   `json:"trial"` // it keeps what came in, for trials
+	// Release is the command that it runs for each session that it settles lost or
+	// expired; empty: none.
+	Release []string `json:"release"`
 }
 
 // Line is one line of a child's output.

@@ -65,7 +65,7 @@ func (s *serving) run(ctx context.Context, ready func(text string)) error {
 		Engine: s.watching.engine, Logger: s.log, Children: servedChildren{s.read()}, Late: quarantined{s.file.Quarantine()}.Late, Audit: s.audit.Write, Registry: s.registryView(), Do: s.act(), Note: s.watching.alerting.put, Raised: s.watching.alerting.raised.after,
 		Trial:    servedTrial{s.watching.taping},
 		Handover: shift{look: s.watching.engine.Look, audit: auditIn(s.dir), history: history}.Handover,
-		About:    serveview.About{Name: nameOf(s.settings), Sweeper: s.writer, ReadOnly: s.settings.ReadOnly, Version: readBuild().Version, PID: os.Getpid()},
+		About:    serveview.About{Name: nameOf(s.settings), Sweeper: s.writer, ReadOnly: s.settings.ReadOnly, Version: readBuild().Version, PID: os.Getpid(), Release: s.settings.Registry.Release},
 	})
 	places, err := s.listen(ctx, token, view)
 	if err != nil {

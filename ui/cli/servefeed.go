@@ -167,6 +167,9 @@ func (h *host) openServe(settings *config.Config, client *serveview.Client, abou
 	ctx, quiet := context.WithCancel(context.Background())
 	f := &serveFeed{Feed: serveview.Follow(client, clock.System(), h.spawn), client: client, quiet: quiet,
 		about: ui.About{Name: about.Name, Elsewhere: true, Operator: operatorName(), Sweeper: about.Sweeper, ReadOnly: about.ReadOnly || settings.ReadOnly, Late: remoteLate{client}, Shift: client, Output: remoteChildren{client}}}
+	for _, word := range about.Release {
+		f.about.Hooks = append(f.about.Hooks, clean(word))
+	}
 	if about.Trial {
 		f.about.Trial = remoteTrial{client}
 	}
