@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // fault 47
@@ -173,5 +175,24 @@ func TestWarnings(t *testing.T) {
 	c := mustLoad(t, "serve: {listen: \"0.0.0.0:7077\"}\nsessions: [{id: a, command: [x], stall: {action: restart}}]\n")
 	if len(c.Warnings) != 2 || !strings.Contains(c.Warnings[0], "without TLS") || !strings.Contains(c.Warnings[1], "never trip the restart guard") {
 		t.Errorf("%q", c.Warnings)
+	}
+}
+
+// What others find wrong has the line of its key, or of the block around it, or
+// the flag it came from.
+func TestRefuseGivesEachFaultItsPlace(t *testing.T) {
+	c := mustLoad(t, "read_only: true\nui:\n  keys:\n    stop: x\n  columns: [a, b]\n", Flag{Name: "--theme", Key: "ui.theme", Value: "dark"})
+	err := c.Refuse(
+		Fault{Key: "ui.theme", Text: "too dark"}, Fault{Key: "ui.keys.why", Text: "is not there"}, Fault{Key: "ui.columns", Text: "none"}, Fault{Key: "ui.keys.stop", Text: "no"}, Fault{Key: "nowhere", Text: "odd"})
+	var got []string
+	for _, line := range strings.Split(err.Error(), "\n") {
+		got = append(got, strings.TrimPrefix(line, c.Path))
+	}
+	want := []string{":3: ui.keys.why: is not there", ":4: ui.keys.stop: no", ":5: ui.columns: none", "--theme: ui.theme: too dark", "the configuration: nowhere: odd"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if err := c.Refuse(); err != nil {
+		t.Error(err)
 	}
 }
