@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sessionwatch/sessionwatch/demo"
-	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/ui"
 )
 
@@ -88,7 +86,7 @@ func (a *app) demoCommand() *cobra.Command {
 		Short: "Watch simulated agents: every verdict within 20 s",
 		Long: `Start NATS and Redis in this process, on random ports of 127.0.0.1, let simulated
 agents work, stall, wedge, fall silent and fail, and watch them. Nothing is kept.
-Without a terminal it plays for 20 s and lists what is seen then.`,
+Without a terminal it plays 20 s of its story and lists what is seen then.`,
 		Args:    cobra.NoArgs,
 		GroupID: groupTry,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -115,26 +113,22 @@ Without a terminal it plays for 20 s and lists what is seen then.`,
 	return c
 }
 
-// listDemo plays without a screen.
+// listDemo plays without a screen what the screen's demo plays: who is lost is
+// settled here too.
 func (a *app) listDemo(t ui.Target, json bool) error {
 	ctx, stop := a.env.Interrupts(context.Background())
 	defer stop()
-	fleet, err := demo.Start(context.Background(), demo.Options{Seed: t.Seed, Agents: t.Agents, Speed: t.Speed, Logger: discard()})
+	h := &host{log: discard(), spawn: plainly}
+	feed, err := h.openDemo(t)
 	if err != nil {
 		return badNews(err)
 	}
-	defer fleet.Close()
-	settings, err := demoSettings(fleet)
+	defer feed.Close()
+	fleet := feed.(*engineFeed)
+	wait := time.Duration(float64(demoStory) / t.Speed)
+	a.note("DEMO: simulated agents; listing them after %s", spell(wait))
+	w, err := fleet.watching.collect(ctx, wait, everything())
 	if err != nil {
-		return badNews(err)
-	}
-	a.note("DEMO: simulated agents; listing them after %s", spell(demoStory))
-	watching, err := newObserver(settings, observerOptions{clock: clock.System(), log: discard(), ping: true}).start()
-	if err != nil {
-		return err
-	}
-	w, err := watching.collect(ctx, demoStory, everything())
-	if err = errors.Join(err, watching.stop()); err != nil {
 		return err
 	}
 	return a.list(w, json)
