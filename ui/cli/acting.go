@@ -19,9 +19,8 @@ import (
 
 // actingOptions say how far a process acts on sessions, and with what.
 type actingOptions struct {
-	role string // in results and records: "serve", "attach"
-	// settling writes ends; nil: one is opened when the first is to be written.
-	settling *settling
+	role     string              // in results and records: "serve", "attach"
+	settling *settling           // writes ends, unless read-only
 	children func() *supervising // nil: nothing is supervised here
 	// audit is the open audit file; nil: it is opened when the first entry is to
 	// be written.
@@ -43,7 +42,6 @@ type acting struct {
 	operator *watchdog.Operator
 	engine   *watchdog.Engine // once it runs
 	ways     []*commandBus
-	own      *ownSettling
 	refusals *refusals
 
 	mu    sync.Mutex
@@ -69,12 +67,7 @@ func newActing(settings *config.Config, o actingOptions) *acting {
 	c := watchdog.OperatorConfig{Ways: ways, Heard: a.heardOn, Evidence: a.evidence, Released: a.release, Name: a.by, Clock: o.clock,
 		Post: func(ev watchdog.Event) { a.engine.Post(ev) }, Audit: a.keep, Log: o.log}
 	if a.acts().Settles {
-		if o.settling == nil {
-			a.own = newOwnSettling(settings, settlingOptions{Writer: a.by, clock: o.clock, log: o.log, spawn: o.spawn})
-			c.Settle, c.Number = a.own.Settle, a.numbered(a.own.Claim)
-		} else {
-			c.Settle, c.Number = o.settling.Settle, a.numbered(o.settling.Claim)
-		}
+		c.Settle, c.Number = o.settling.Settle, a.numbered(o.settling.Claim)
 	}
 	a.operator = watchdog.NewOperator(c)
 	return a
@@ -92,7 +85,7 @@ func actsOf(settings *config.Config) watchdog.Acts {
 // acts says how far we can act.
 func (a *acting) acts() watchdog.Acts {
 	acts := actsOf(a.settings)
-	acts.Settles = acts.Settles || acts.Able && a.o.settling != nil && !a.o.settling.reads()
+	acts.Settles = a.o.settling.writes()
 	return acts
 }
 
@@ -115,9 +108,6 @@ func (a *acting) closeWays() {
 }
 
 func (a *acting) close() {
-	if a.own != nil {
-		a.own.close()
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ours && a.audit != nil {
@@ -127,12 +117,7 @@ func (a *acting) close() {
 }
 
 // watch tells the engine behind everything.
-func (a *acting) watch(engine *watchdog.Engine) {
-	a.engine = engine
-	if a.own != nil {
-		a.own.engine = engine
-	}
-}
+func (a *acting) watch(engine *watchdog.Engine) { a.engine = engine }
 
 // do asks for an action. What leaves no trace is not done.
 func (a *acting) do(ctx context.Context, c watchdog.Command) (watchdog.Action, error) {
@@ -252,94 +237,4 @@ func (a *acting) numbered(claim func(context.Context, watchdog.Claim) (watchdog.
 		}
 		return claim(ctx, mine)
 	}
-}
-
-// ownSettling is a settling that is opened when the first end is to be written by
-// a process that otherwise only looks.
-type ownSettling struct {
-	settings *config.Config
-	o        settlingOptions
-	engine   *watchdog.Engine
-
-	mu     sync.Mutex
-	opened *settling
-	cancel context.CancelFunc
-	over   chan struct{}
-}
-
-func newOwnSettling(settings *config.Config, o settlingOptions) *ownSettling {
-	return &ownSettling{settings: settings, o: o}
-}
-
-// ownReady is how long the ledger has to be found.
-const ownReady = 10 * time.Second
-
-// open gives the settling once it can write.
-func (s *ownSettling) open(ctx context.Context) (*settling, error) {
-	s.mu.Lock()
-	if s.opened == nil {
-		opened, err := newSettling(s.settings, s.o)
-		if err != nil {
-			s.mu.Unlock()
-			return nil, err
-		}
-		running, cancel := context.WithCancel(context.Background())
-		s.opened, s.cancel, s.over = opened, cancel, make(chan struct{})
-		s.o.spawn(func() {
-			defer close(s.over)
-			opened.run(running, quietEngine{s.engine})
-		})
-	}
-	opened := s.opened
-	s.mu.Unlock()
-	limit := time.NewTimer(ownReady)
-	defer limit.Stop()
-	select {
-	case <-opened.settles:
-	case <-limit.C: // what it waits for is told by the call
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	return opened, nil
-}
-
-// Settle writes an end once, and gives the record that stands.
-func (s *ownSettling) Settle(ctx context.Context, r watchdog.Record) (watchdog.Record, error) {
-	opened, err := s.open(ctx)
-	if err != nil {
-		return watchdog.Record{}, err
-	}
-	return opened.Settle(ctx, r)
-}
-
-// Claim asks the ledger for the number of an execution.
-func (s *ownSettling) Claim(ctx context.Context, c watchdog.Claim) (watchdog.Generation, error) {
-	opened, err := s.open(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return opened.Claim(ctx, c)
-}
-
-func (s *ownSettling) close() {
-	s.mu.Lock()
-	cancel, over := s.cancel, s.over
-	s.mu.Unlock()
-	if cancel == nil {
-		return
-	}
-	cancel()
-	<-over
-}
-
-// quietEngine leaves what is said of the ledger to whoever reads it all the time.
-type quietEngine struct{ *watchdog.Engine }
-
-// Post passes on what is told of sessions.
-func (e quietEngine) Post(ev watchdog.Event) {
-	switch ev.(type) {
-	case watchdog.LedgerChanged, watchdog.Swept, watchdog.FollowedUp:
-		return
-	}
-	e.Engine.Post(ev)
 }

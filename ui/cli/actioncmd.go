@@ -149,10 +149,12 @@ func (a *app) actor(ctx context.Context, c *cobra.Command, settings *config.Conf
 		return nil, misconfigured(err)
 	}
 	o := observerOptions{clock: clock.System(), log: log, ping: true}
-	if o.settling, err = newSettling(settings, settlingOptions{clock: o.clock, log: log, spawn: plainly}); err != nil {
+	acts := actingOptions{role: "cli", clock: o.clock, log: log, spawn: plainly}
+	if o.settling, err = newSettling(settings, settlingOptions{Writer: writerName(acts.role), OnDemand: true, clock: o.clock, log: log, spawn: plainly}); err != nil {
 		return nil, errors.Join(misconfigured(err), closeLog.Close())
 	}
-	o.acting = newActing(settings, actingOptions{role: "cli", clock: o.clock, log: log, spawn: plainly})
+	acts.settling = o.settling
+	o.acting = newActing(settings, acts)
 	watching, err := newObserver(settings, o).start()
 	if err != nil {
 		return nil, errors.Join(err, closeLog.Close())

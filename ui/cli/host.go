@@ -182,26 +182,23 @@ func bareSettings(origin, natsURL, redisURL string) (*config.Config, error) {
 	})
 }
 
-// observe starts an observer that reads what ends. That of a demo, whose ends are
-// written where ends says, settles them too: the fleet is its own.
+// observe starts an observer that reads what ends, and writes an end that somebody
+// asks for. That of a demo, whose ends are written where ends says, settles them
+// all: the fleet is its own.
 func (h *host) observe(settings, ends *config.Config) (*started, error) {
 	demo := ends != nil
 	o := observerOptions{clock: clock.System(), log: h.log, ping: true, tapes: true, spawn: h.spawn, guard: h.guard}
 	acts := actingOptions{role: "screen", clock: o.clock, log: h.log, spawn: h.spawn}
-	settles := settlingOptions{clock: o.clock, log: h.log, spawn: h.spawn}
 	if demo {
 		acts.role, o.sweeps = roleDemo, true
-		settles.Writer = writerName(roleDemo)
 	} else {
 		ends = settings
 	}
 	var err error
-	if o.settling, err = newSettling(ends, settles); err != nil {
+	if o.settling, err = newSettling(ends, settlingOptions{Writer: writerName(acts.role), OnDemand: !demo, clock: o.clock, log: h.log, spawn: h.spawn}); err != nil {
 		return nil, misconfigured(err)
 	}
-	if demo {
-		acts.settling = o.settling
-	}
+	acts.settling = o.settling
 	if !settings.ReadOnly {
 		o.acting = newActing(settings, acts)
 	}

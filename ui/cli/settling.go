@@ -18,6 +18,10 @@ import (
 type settlingOptions struct {
 	// Writer is who we are in records; empty: this process only reads ends.
 	Writer string
+	// OnDemand is a process that only looks: it reads until somebody asks for an end
+	// to be written or for a number. What that needs is opened then, and nothing is
+	// made on a bus before.
+	OnDemand bool
 	// File is the ledger of a process without a bus; nil: it has none.
 	File watchdog.Ledger
 	// Projections and Quarantine stand beside those of the buses.
@@ -36,6 +40,9 @@ type settlingOptions struct {
 // settling finds the one store that decides the ends of what is watched, tells
 // the engine what stands in it, and, if this process settles, carries out what
 // the engine decides. It is chosen once and never switched.
+//
+// One that settles on demand goes on reading with what it reads with: who may read
+// ends is not always allowed to write them.
 type settling struct {
 	o        settlingOptions
 	settings *config.Config
@@ -50,8 +57,11 @@ type settling struct {
 	spare   atomic.Pointer[func(watchdog.Settle) bool]
 	settler atomic.Pointer[watchdog.Settler]
 	ledger  atomic.Pointer[chosenLedger]
-	settles chan struct{}          // closed once there is a settler
-	reason  atomic.Pointer[string] // why nothing can be settled yet
+	settles chan struct{} // closed once there is a settler
+	asked   chan struct{} // closed by ask: somebody wants to write
+	ask     func()
+	reason  atomic.Pointer[string] // why there is no ledger yet
+	unready atomic.Pointer[string] // why nothing can be settled yet
 	blocked atomic.Bool            // a bus came up that was away when the ledger was chosen
 	retried chan struct{}
 	told    watchdog.LedgerChanged
@@ -71,18 +81,25 @@ func newSettling(settings *config.Config, o settlingOptions) (*settling, error) 
 	if err != nil {
 		return nil, err
 	}
-	stores, err := openLedgerStores(settings, seal, o, o.Writer == "" || settings.ReadOnly)
+	if settings.ReadOnly {
+		o.Writer, o.OnDemand = "", false
+	}
+	stores, err := openLedgerStores(settings, seal, o, o.Writer == "" || o.OnDemand)
 	if err != nil {
 		return nil, err
 	}
-	s := &settling{o: o, settings: settings, seal: seal, stores: stores, retried: make(chan struct{}, 1), settles: make(chan struct{})}
+	s := &settling{o: o, settings: settings, seal: seal, stores: stores, retried: make(chan struct{}, 1), settles: make(chan struct{}), asked: make(chan struct{})}
+	s.ask = sync.OnceFunc(func() { close(s.asked) })
 	waiting := "the ledger was not chosen yet"
 	s.reason.Store(&waiting)
+	s.unready.Store(&waiting)
 	return s, nil
 }
 
-// reads reports whether this process settles nothing.
-func (s *settling) reads() bool { return s.stores.reads }
+// writes reports whether this process may settle, and has where.
+func (s *settling) writes() bool {
+	return s.o.Writer != "" && (s.o.File != nil || len(s.stores.all()) > 0)
+}
 
 // writerName is who a process is in records: "serve@eu1-01/812".
 func writerName(command string) string {
@@ -114,6 +131,9 @@ func (s *settling) run(ctx context.Context, engine settledEngine) {
 	s.stores.connect()
 	defer s.running.Wait()
 	defer s.stores.close()
+	if s.o.OnDemand {
+		s.goes(func() { s.learn(ctx) })
+	}
 	if ledger := s.stores.find(ctx, s.retried, s.wait); ledger != nil {
 		s.work(ctx, ledger)
 	}
@@ -130,6 +150,9 @@ func (s *settling) goes(f func()) {
 // wait says why nothing can be settled yet.
 func (s *settling) wait(why string) {
 	s.reason.Store(&why)
+	if !s.o.OnDemand {
+		s.unready.Store(&why)
+	}
 	s.tell(watchdog.LedgerChanged{Reason: why})
 }
 
@@ -157,30 +180,77 @@ func (s *settling) work(ctx context.Context, ledger watchdog.Ledger) {
 			}
 		}
 	})
-	if s.reads() {
+	if s.stores.reads {
 		s.tell(watchdog.LedgerChanged{Authority: ledger.Authority(), Ready: true})
 		<-ctx.Done()
 		return
 	}
-	if err := s.seal.Usable(); err != nil {
-		why := err.Error()
-		s.reason.Store(&why)
-		s.o.log.Warn("this process settles nothing", "reason", why)
+	if why := s.settle(ctx, s.stores, ledger); why != "" {
 		s.tell(watchdog.LedgerChanged{Authority: ledger.Authority(), Reason: why})
 		<-ctx.Done()
+	}
+}
+
+// learn waits until somebody wants to write, and settles from then on, with stores
+// of its own.
+func (s *settling) learn(ctx context.Context) {
+	select {
+	case <-ctx.Done():
 		return
+	case <-s.asked:
+	}
+	cannot := func(why string) { s.unready.Store(&why) }
+	stores, err := openLedgerStores(s.settings, s.seal, s.o, false)
+	for err != nil { // a file that the settings name can be gone
+		cannot(err.Error())
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(chooseAgain):
+		}
+		stores, err = openLedgerStores(s.settings, s.seal, s.o, false)
+	}
+	stores.connect()
+	defer stores.close()
+	if ledger := stores.find(ctx, nil, cannot); ledger != nil {
+		s.settle(ctx, stores, ledger)
+	}
+}
+
+// settle carries settlements out until ctx ends, or says at once why it cannot.
+func (s *settling) settle(ctx context.Context, stores *ledgerStores, ledger watchdog.Ledger) (why string) {
+	if err := s.seal.Usable(); err != nil {
+		why := err.Error()
+		s.unready.Store(&why)
+		s.o.log.Warn("this process settles nothing", "reason", why)
+		return why
+	}
+	post := s.post
+	if s.o.OnDemand {
+		post = s.postOfSessions
 	}
 	settler := watchdog.NewSettler(watchdog.SettlerConfig{
-		Ledger: ledger, Markers: s.stores.nameable(), Projections: s.stores.projections(ledger), Quarantine: s.o.Quarantine,
-		Writer: s.o.Writer, Why: wire.EncodeEvidence, StillDue: s.stillDue, Post: s.post,
+		Ledger: ledger, Markers: stores.nameable(), Projections: stores.projections(ledger), Quarantine: s.o.Quarantine,
+		Writer: s.o.Writer, Why: wire.EncodeEvidence, StillDue: s.stillDue, Post: post,
 		Clock: s.o.clock, Log: s.o.log, Policy: s.settings.Policy,
 	})
 	s.settler.Store(settler)
 	close(s.settles)
-	if len(s.stores.optional) > 0 {
+	if len(stores.optional) > 0 {
 		s.goes(func() { s.guardOptional(ctx) })
 	}
 	_ = settler.Run(ctx) // ends with ctx
+	return ""
+}
+
+// postOfSessions leaves what a settler says of the ledger to what reads it all the
+// time.
+func (s *settling) postOfSessions(ev watchdog.Event) {
+	switch ev.(type) {
+	case watchdog.LedgerChanged, watchdog.Swept:
+		return
+	}
+	s.post(ev)
 }
 
 // stillDue is asked right before a write.
@@ -200,17 +270,32 @@ func (s *settling) guardOptional(ctx context.Context) {
 	}
 }
 
-// ready gives the settler, or why there is none.
-func (s *settling) ready() (*watchdog.Settler, error) {
+// learnWithin is how long a process that learns to write waits for the ledger.
+const learnWithin = 10 * time.Second
+
+// ready gives the settler, or why there is none. One that settles on demand is
+// waited for.
+func (s *settling) ready(ctx context.Context) (*watchdog.Settler, error) {
+	if s.o.OnDemand {
+		s.ask()
+		limit := time.NewTimer(learnWithin)
+		defer limit.Stop()
+		select {
+		case <-s.settles:
+		case <-limit.C: // what it waits for is told below
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	if t := s.settler.Load(); t != nil {
 		return t, nil
 	}
-	return nil, fmt.Errorf("%w: %s", watchdog.ErrAuthorityAway, *s.reason.Load())
+	return nil, fmt.Errorf("%w: %s", watchdog.ErrAuthorityAway, *s.unready.Load())
 }
 
 // Claim asks the ledger for the number of an execution.
 func (s *settling) Claim(ctx context.Context, c watchdog.Claim) (watchdog.Generation, error) {
-	t, err := s.ready()
+	t, err := s.ready(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -219,7 +304,7 @@ func (s *settling) Claim(ctx context.Context, c watchdog.Claim) (watchdog.Genera
 
 // Settle writes an end once, and gives the record that stands.
 func (s *settling) Settle(ctx context.Context, r watchdog.Record) (watchdog.Record, error) {
-	t, err := s.ready()
+	t, err := s.ready(ctx)
 	if err != nil {
 		return watchdog.Record{}, err
 	}
