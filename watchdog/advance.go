@@ -375,6 +375,7 @@ func (t *Tracker) setVerdict(n uint32, r *record, d decision, now time.Duration,
 	if first || from != d.verdict {
 		r.since = t.moment(since)
 	}
+	found := first || r.rule == ruleUnheard // we hear it for the first time
 	r.verdict, r.rule, r.attention = d.verdict, d.rule, attention
 	if d.verdict == Running || d.verdict.Ended() {
 		delete(t.suspects, n)
@@ -396,7 +397,7 @@ func (t *Tracker) setVerdict(n uint32, r *record, d decision, now time.Duration,
 		}
 		t.changed(n, r, from, since, first)
 	}
-	t.alertVerdict(n, r, first)
+	t.alertVerdict(n, r, found)
 }
 
 // count keeps the totals that are not worth a scan.

@@ -153,6 +153,28 @@ func TestWhatAnsweredOneEpisodeDoesNotAnswerTheNext(t *testing.T) {
 	}
 }
 
+// TestAnAnswerOutlivesItsObserver: one that begins anew, and learns of the execution
+// from the ledger before it hears it, takes it for what was answered.
+func TestAnAnswerOutlivesItsObserver(t *testing.T) {
+	for _, head := range []bool{false, true} {
+		r := newRig(t, Policy{}, SourceNATS)
+		note := AlertNote{Key: "job#3/stalled", Kind: NoteAck, Evidence: uint64(r.at.Wall/int64(time.Second)) - 1800,
+			At: time.Unix(0, r.at.Wall).Add(-29 * time.Minute), Text: "vendor called"}
+		if head {
+			r.apply(HeadSeen{Head: Head{ID: "job", Generation: 3, Executions: []Execution{{Generation: 3}}}, At: r.at.Mono})
+		}
+		r.say(note)
+		r.run(5*time.Second, nil)
+		r.worker("job", time.Minute, func(b *Beat, _ int64) {
+			b.State, b.StateText, b.Generation, b.Interval = StateStalled, []byte("stalled"), 3, 10*time.Second
+		})
+		if a := r.one(); a.Standing != AlertAcked || a.Note.Text != "vendor called" {
+			t.Errorf("with a head %v: %+v", head, a)
+		}
+		r.wantTold()
+	}
+}
+
 func TestManySilentTogetherAreOneAlert(t *testing.T) {
 	r := newRig(t, Policy{}, SourceNATS)
 	r.tr.SetSweeper("here")
