@@ -21,15 +21,14 @@ const (
 )
 
 // Audit is the append-only trail of who did what: JSON lines in a file that any
-// number of processes write to. A line is one write at the end of the file, so
-// that lines of two processes never mix, and one that a full disk cut off does
-// not spoil the next.
+// number of processes write to. A line is one write at the end of the file, for
+// which room was made, so that lines of two processes never mix, a full disk cuts
+// none off, and one that a crash did does not spoil the next.
 type Audit struct {
 	path string
 
-	mu    sync.Mutex
-	file  *os.File
-	doubt bool // the last line may have no end
+	mu   sync.Mutex
+	file *os.File
 }
 
 // OpenAudit opens the trail at path, and makes it if there is none: 0600, in a
@@ -54,7 +53,7 @@ func (a *Audit) open() error {
 	if err != nil {
 		return fmt.Errorf("the audit file cannot be opened: %w", err)
 	}
-	a.file, a.doubt = file, true
+	a.file = file
 	return nil
 }
 
@@ -83,12 +82,13 @@ func (a *Audit) Write(entry any) error {
 		return err
 	}
 	text := line.Bytes()
-	if a.doubt && a.torn() {
+	if a.torn() { // by whomever: another process may have been cut off since we wrote
 		text = append([]byte{'\n'}, text...)
 	}
-	_, err := a.file.Write(text)
-	a.doubt = err != nil
-	if err != nil {
+	if err := reserve(a.file, len(text)); err != nil {
+		return fmt.Errorf("%s cannot take the entry: %w", a.path, sayFull(err))
+	}
+	if _, err := a.file.Write(text); err != nil {
 		return fmt.Errorf("%s: the entry may be missing: %w", a.path, sayFull(err))
 	}
 	return nil

@@ -189,8 +189,16 @@ func TestAuditAfterALineThatWasCutOff(t *testing.T) {
 		}
 	}
 	write("<whole>\n")
+	other, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.WriteString(`{"event":"of another`); err != nil { // which crashed since we began
+		t.Fatal(err)
+	}
+	_ = other.Close()
 	write("next")
-	if diff := cmp.Diff([]string{`{"event":"cut`, `{"event":"<whole>\n"}`, `{"event":"next"}`}, lines(t, path)); diff != "" {
+	if diff := cmp.Diff([]string{`{"event":"cut`, `{"event":"<whole>\n"}`, `{"event":"of another`, `{"event":"next"}`}, lines(t, path)); diff != "" {
 		t.Error(diff)
 	}
 	if err := os.Rename(path, path+".1"); err != nil { // as log rotation does
