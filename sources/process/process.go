@@ -117,6 +117,7 @@ type Supervisor struct {
 
 	saveMu sync.Mutex
 	absent map[watchdog.ID]SessionState // saved, and no longer configured
+	unkept time.Time                    // when it was said that the state cannot be saved; zero: it can
 
 	life sync.Mutex
 	ran  bool

@@ -111,8 +111,22 @@ func (s *Supervisor) save() {
 		saved.Executions, saved.Generation = u.keeper.state()
 		state.Sessions[u.id] = saved
 	}
-	if err := s.opts.Store.Save(state); err != nil {
+	s.kept(s.opts.Store.Save(state))
+}
+
+// unkeptAgain is how often it is said that the state is still not kept: on a
+// full disk every step of every session fails to be.
+const unkeptAgain = time.Minute
+
+// kept says once that the state cannot be kept, and that it can be again.
+func (s *Supervisor) kept(err error) {
+	switch {
+	case err != nil && time.Since(s.unkept) >= unkeptAgain:
+		s.unkept = time.Now()
 		s.log.Error("the supervisor's state is not kept", "error", err)
+	case err == nil && !s.unkept.IsZero():
+		s.unkept = time.Time{}
+		s.log.Info("the supervisor's state is kept again")
 	}
 }
 

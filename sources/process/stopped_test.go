@@ -3,8 +3,11 @@ package process
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -164,4 +167,55 @@ func TestTheEndOfASupervisorIsNoStop(t *testing.T) {
 		eventually(t, "running", runs(s))
 		end()
 	}
+}
+
+// fullDisk keeps nothing until there is room.
+type fullDisk struct {
+	newestState
+	tries, room atomic.Int64
+}
+
+func (f *fullDisk) Save(st State) error {
+	if f.tries.Add(1); f.room.Load() == 0 {
+		return syscall.ENOSPC
+	}
+	return f.newestState.Save(st)
+}
+
+// Who cannot keep the state says so once, however often it is tried, and once
+// more when it is kept again.
+func TestAStateThatCannotBeKeptIsToldOnce(t *testing.T) {
+	t.Parallel()
+	var said lines
+	store := new(fullDisk)
+	s := supervise(t, new(witness), func(o *Options) { o.Store, o.Log = store, slog.New(slog.NewTextHandler(&said, nil)) }, shell("a", "exit 1"))
+	if _, err := s.Wait(within(t), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if n := said.count("state is not kept"); n != 1 || store.tries.Load() < 5 {
+		t.Errorf("told %d times in %d tries", n, store.tries.Load())
+	}
+	store.room.Store(1)
+	if err := s.Start("a"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "kept again, and told", func() bool { return said.count("state is kept again") == 1 })
+}
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) count(words string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), words)
 }

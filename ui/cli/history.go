@@ -23,6 +23,7 @@ func keepHistory(ctx context.Context, engine *watchdog.Engine, history *filestor
 	defer ticker.Stop()
 	var after serveview.Mark
 	var seen uint64
+	var failed time.Time // since when the history cannot be written; zero: it can
 	watchNoted(ctx, engine, history, log)
 	pruned := time.Now()
 	for {
@@ -56,8 +57,15 @@ func keepHistory(ctx context.Context, engine *watchdog.Engine, history *filestor
 			moments[i] = momentOf(&news[i])
 		}
 		if err := history.Append(ctx, moments...); err != nil {
-			log.Warn("the history cannot be written; it is tried again", "error", err)
+			if failed.IsZero() { // not each second of a full disk
+				failed = time.Now()
+				log.Warn("the history cannot be written; it is tried again", "error", err)
+			}
 			continue
+		}
+		if !failed.IsZero() {
+			log.Info("the history is written again", "after", time.Since(failed).Round(time.Second))
+			failed = time.Time{}
 		}
 		after = mark
 	}
