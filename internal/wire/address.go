@@ -84,6 +84,9 @@ const (
 	RegistryKeyPattern = registryKey + "*"
 	// AuthorityKey holds the authority marker.
 	AuthorityKey = "sessionwatch:authority"
+	// KeptDumpsKey is the sorted set of the dumps that nobody asked for: when each
+	// was taken, and "<last part of its key> <session>".
+	KeptDumpsKey = "sessionwatch:dumps"
 	// ReaperLastRunKey holds when the reaper last ran, in Unix seconds.
 	ReaperLastRunKey = "reaper:last_run"
 )

@@ -20,6 +20,16 @@ const (
 	// DumpKeyHold is how long a dump stands in a key of Redis.
 	DumpKeyHold = time.Hour
 
+	// MaxKeptDumpBytes is the longest text of a dump that nobody asked for, and
+	// MaxKeptKeyBytes of one in a key of Redis, which stands for KeptKeyHold.
+	MaxKeptDumpBytes = 1 << 20
+	MaxKeptKeyBytes  = 256 << 10
+	KeptKeyHold      = 24 * time.Hour
+	// KeptDumps is how many of them stand of a session, and KeptDumpsShown of all
+	// that are read, and stand in Redis.
+	KeptDumps      = 4
+	KeptDumpsShown = 64
+
 	maxDumpParts = 64 // parts, and steps, of one header
 )
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/orders"
+	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/sources/natsbus"
 	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
 )
@@ -54,5 +55,12 @@ func TestDumpsByThePermissions(t *testing.T) {
 		case user == "agent" && (!got.Truncated || len(got.Text) < 900<<10):
 			t.Errorf("%d bytes came from an agent, truncated %v", len(got.Text), got.Truncated)
 		}
+	}
+	own := sourcetest.DumpOfCommand("a", "")
+	if err := operator.KeepDump(within(t, 15*time.Second), own); err != nil {
+		t.Errorf("a supervisor may not keep a dump: %v", err)
+	}
+	if kept, err := operator.KeptDumps(within(t, 15*time.Second), "a", func(wire.Dump) bool { return false }); err != nil || len(kept) != 1 || !bytes.Equal(kept[0].Text, own.Text) {
+		t.Errorf("%v; what is kept is %+v", err, kept)
 	}
 }

@@ -93,6 +93,9 @@ type DumpHeader struct {
 	// Of one that was asked for over a bus, where it was asked for.
 	Command *string `json:"command_id"`
 	By      *string `json:"by"` // who took it
+
+	// Origin is its name where it was taken, of one that came over a bus.
+	Origin *string `json:"origin,omitempty"`
 }
 
 // DumpEntry is a capture in a listing.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sessionwatch/sessionwatch/internal/termtext"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
+	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
 // OnWire is a capture as it goes over a bus. What is known of it beyond the
@@ -49,6 +50,33 @@ func (s *DumpStore) Receive(d wire.Dump, at time.Time, keep int) (DumpHeader, er
 	return h, err
 }
 
+// Had reports of dumps that stand on a bus whether they were received before, or
+// stem from this very store; it knows those of one session, of all if id is empty.
+func (s *DumpStore) Had(id watchdog.ID) (func(wire.Dump) bool, error) {
+	list, err := s.List(id)
+	if err != nil {
+		return nil, err
+	}
+	type origin struct{ name, by string }
+	had := map[origin]bool{}
+	for i := range list {
+		if h := &list[i]; h.Origin != nil && h.By != nil {
+			had[origin{*h.Origin, *h.By}] = true
+		}
+	}
+	return func(d wire.Dump) bool { return had[origin{d.ID, d.By}] || s.names(d) }, nil
+}
+
+// names reports whether a dump of that name and session stands here.
+func (s *DumpStore) names(d wire.Dump) bool {
+	h, body, err := s.Open(d.ID)
+	if err != nil {
+		return false
+	}
+	_ = body.Close()
+	return h.SessionID == string(d.Session) && h.Origin == nil && h.At.Equal(d.At) && h.PID == int(d.PID)
+}
+
 // has finds a dump that its sender put into this store.
 func (s *DumpStore) has(d wire.Dump) (DumpHeader, bool) {
 	if !strings.HasPrefix(d.ID, string(d.Session)+"@") {
@@ -68,7 +96,7 @@ func received(d wire.Dump, at time.Time) DumpHeader {
 		SessionID: string(d.Session), At: WireTime{at.UTC().Truncate(time.Millisecond)}, Reason: d.Reason, Method: known(d.Method),
 		Bytes: int64(len(d.Text)), Truncated: d.Truncated, PID: int(d.PID), Target: d.Target, Runtime: d.Runtime,
 		ExitCode: narrow(d.ExitCode), LoopThread: d.LoopThread, TookMs: d.Took.Milliseconds(), Parts: []DumpPart{}, Steps: []DumpStep{},
-		Command: known(d.Command), By: known(d.By),
+		Command: known(d.Command), By: known(d.By), Origin: known(d.ID),
 	}
 	if n := uint64(d.Generation); n != 0 {
 		h.Generation = &n

@@ -80,7 +80,7 @@ func (c *Commands) AwaitDump(ctx context.Context, id watchdog.ID, command string
 	ready()
 	var failed error
 	for {
-		d, found, err := c.readDump(ctx, id, command)
+		d, found, err := c.readDump(ctx, id, command, wire.DumpKey(id, command))
 		var denied *deniedError
 		switch {
 		case err == nil && found:
@@ -104,8 +104,7 @@ func (c *Commands) AwaitDump(ctx context.Context, id watchdog.ID, command string
 func (c *Commands) IgnoredDumps() uint64 { return c.ignoredDumps.Load() }
 
 // readDump reads a dump; found is false if there is none yet.
-func (c *Commands) readDump(ctx context.Context, id watchdog.ID, command string) (d wire.Dump, found bool, err error) {
-	key := wire.DumpKey(id, command)
+func (c *Commands) readDump(ctx context.Context, id watchdog.ID, command, key string) (d wire.Dump, found bool, err error) {
 	var value []byte
 	for {
 		piece, err := c.readPiece(ctx, key, int64(len(value)))

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/sessionwatch/sessionwatch/internal/orders"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/sources/sourcetest"

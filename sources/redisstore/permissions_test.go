@@ -128,4 +128,11 @@ func obeysAndDumps(t *testing.T, operator, agent *Commands) {
 	if got, err := operator.AwaitDump(limited(t), "a", "dump", func() {}); err != nil || len(got.Text) != len(long.Text) {
 		t.Errorf("%v, %d bytes of a dump came", err, len(got.Text))
 	}
+	own := sourcetest.DumpOfCommand("a", "")
+	if err := operator.KeepDump(limited(t), own); err != nil {
+		t.Errorf("a supervisor may not keep a dump: %v", err)
+	}
+	if kept, err := operator.KeptDumps(limited(t), "a", func(wire.Dump) bool { return false }); err != nil || len(kept) != 1 || !bytes.Equal(kept[0].Text, own.Text) {
+		t.Errorf("%v; what is kept is %+v", err, kept)
+	}
 }

@@ -43,6 +43,8 @@ type DumpHarness struct {
 	Serve func(t testing.TB) CommandBus
 	// Most is the longest text that arrives; what is longer is cut.
 	Most int
+	// Forgets says that nothing is kept for who comes later.
+	Forgets bool
 	// Alone says that Serve empties one bus for each case.
 	Alone bool
 	// Patience is how long a change may take; 20 s if it is 0.
@@ -66,6 +68,7 @@ func RunDumps(t *testing.T, h DumpHarness) {
 		{"ignores what was not asked for", ignoresDumps},
 		{"comes after the bus was away", dumpAfterOutage},
 		{"ends with its bus", dumpsEnd},
+		{"stands for who comes later, if nobody asked for it", dumpsStand},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !h.Alone {

@@ -42,6 +42,7 @@ type acting struct {
 	operator *watchdog.Operator
 	engine   *watchdog.Engine // once it runs
 	ways     []*commandBus
+	gather   *dumpGather // nil: there is no data directory
 	refusals *refusals
 
 	mu    sync.Mutex
@@ -64,6 +65,7 @@ func newActing(settings *config.Config, o actingOptions) *acting {
 		a.ways = append(a.ways, b)
 		ways = append(ways, b)
 	}
+	a.gather = newDumpGather(settings, a.ways, o.log)
 	c := watchdog.OperatorConfig{Ways: ways, Heard: a.heardOn, Evidence: a.evidence, Released: a.release, Name: a.by, Clock: o.clock,
 		Post: func(ev watchdog.Event) { a.engine.Post(ev) }, Audit: a.keep, Log: o.log}
 	if a.acts().Settles {

@@ -18,6 +18,7 @@ type openBus interface {
 	watchdog.CommandWay
 	watchdog.CommandInbox
 	dumpSender
+	dumpKeeping
 	AwaitDump(ctx context.Context, id watchdog.ID, command string, ready func()) (wire.Dump, error)
 	Run(ctx context.Context) error // until Close
 	Close()

@@ -43,7 +43,7 @@ dump-view makes sense of it. Control characters are left out.`,
 			return a.dumps(c, &f, watchdog.ID(id), show)
 		},
 	}
-	a.addConfig(c, &f)
+	a.addSources(c, &f)
 	a.addServe(c, &f)
 	f.addJSON(c)
 	c.Flags().StringVar(&show, "show", "", "print the dump with this number (1 is the newest) or `NAME`")
@@ -76,6 +76,9 @@ func (a *app) dumps(c *cobra.Command, f *flags, id watchdog.ID, show string) err
 	case settings.DataDir == "":
 		return misconfigured(errors.New("data_dir: no home directory is known; set data_dir in the configuration, or give --data-dir"))
 	default:
+		if show == "" {
+			gatherOnce(ctx, settings, id)
+		}
 		keeper = localDumps{localChildren{dumps: process.NewDumpStore(settings.DataDir)}}
 	}
 	list, err := keeper.list(ctx, id)

@@ -288,3 +288,38 @@ func TestDumpThroughAServe(t *testing.T) {
 	}
 	y.private()
 }
+
+// TestDumpThatASupervisorTookIsReadElsewhere: it stalls by night, and the operator
+// of another machine finds its dump in the morning, once, though its run is gone.
+func TestDumpThatASupervisorTookIsReadElsewhere(t *testing.T) {
+	t.Parallel()
+	eachBus(t, func(t *testing.T, bus string) {
+		t.Parallel()
+		sources, _ := onBus(t, bus)
+		y := yardOf(t, dumpConfig, sources)
+		y.runs("night", "sh", "-c", `echo "goroutine 1 [running]:"; echo "main.main()"; echo "	/a/main.go:7 +0x1d"; sleep 0.3; exit 75`)
+		look := append([]string{"night"}, sources...)
+		if !sourcetest.Eventually(60*time.Second, func() bool { return len(y.dumps(look...)) > 0 }) {
+			t.Fatalf("it is found nowhere; the run says:\n%s", y.says.String())
+		}
+		_ = y.run.Process.Signal(syscall.SIGTERM)
+		_ = y.run.Wait()
+		list := y.dumps(look...)
+		if len(list) != 1 || list[0].Reason != "exit" || list[0].Format == "" || list[0].Bytes == 0 {
+			t.Fatalf("it is listed as %+v", list)
+		}
+		if list := y.dumps(sources...); len(list) != 1 {
+			t.Errorf("read again, it is listed as %+v", list)
+		}
+		if text := y.prints("dumps", "night", "--show", list[0].ID); !strings.Contains(text, "main.go:7") {
+			t.Errorf("it reads:\n%s", text)
+		}
+		y.private()
+		y.here = y.there // whose data directory has it anyway
+		if list := y.dumps(look...); len(list) == 0 {
+			t.Error("it is gone where it was taken")
+		} else if n := len(list); n > 1 && list[0].ID == list[1].ID {
+			t.Errorf("there it is listed twice: %+v", list)
+		}
+	})
+}

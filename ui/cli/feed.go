@@ -53,7 +53,11 @@ func (f *engineFeed) Children() ui.Children {
 	case settings.DataDir == "":
 		return nil
 	}
-	return localChildren{dumps: process.NewDumpStore(settings.DataDir), heard: f.about.Output}
+	read := localChildren{dumps: process.NewDumpStore(settings.DataDir), heard: f.about.Output}
+	if f.watching.acting != nil {
+		read.gather = f.watching.acting.gather
+	}
+	return read
 }
 
 // Do asks for an action.

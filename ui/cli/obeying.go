@@ -133,6 +133,9 @@ func (s *supervising) receive(ctx context.Context, inbox watchdog.CommandInbox) 
 	back, _ := inbox.(dumpSender)
 	take := func(ctx context.Context, d watchdog.Delivery) { s.takeDelivery(ctx, d, back) }
 	var running sync.WaitGroup
+	if bus, ok := inbox.(dumpKeeping); ok {
+		running.Go(func() { s.taken.carry(ctx, bus, s.dumps, s.over) })
+	}
 	for _, st := range s.Sessions() {
 		running.Go(func() {
 			err := inbox.Receive(ctx, st.ID, supervisorOps(), take)

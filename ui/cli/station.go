@@ -175,7 +175,7 @@ func (s *station) close() {
 
 // read gives what can be read of the sessions that are supervised here.
 func (s *station) read() localChildren {
-	c := localChildren{dumps: process.NewDumpStore(s.dir)}
+	c := localChildren{dumps: process.NewDumpStore(s.dir), gather: s.acting.gather}
 	if s.children != nil {
 		c.sup, c.dumps = s.children.Supervisor, s.children.dumps
 	}

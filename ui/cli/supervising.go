@@ -22,6 +22,7 @@ import (
 type supervising struct {
 	*process.Supervisor
 	dumps *process.DumpStore
+	taken takenDumps
 	buses []*courier
 	// output sends lines to whoever listens; nil: there is no NATS.
 	output *natsbus.Output
@@ -73,7 +74,7 @@ func (p patientEnds) Settle(ctx context.Context, r watchdog.Record) (watchdog.Re
 
 // openSupervising makes everything that can be refused; nothing starts before run.
 func openSupervising(settings *config.Config, o supervisingOptions) (*supervising, error) {
-	s := &supervising{dumps: process.NewDumpStore(o.dir), log: o.log, over: make(chan struct{})}
+	s := &supervising{dumps: process.NewDumpStore(o.dir), log: o.log, over: make(chan struct{}), taken: takenDumps{log: o.log}}
 	state, err := process.OpenFileStore(filepath.Join(o.dir, o.state))
 	if err != nil {
 		return nil, misconfigured(err)
@@ -83,7 +84,7 @@ func openSupervising(settings *config.Config, o supervisingOptions) (*supervisin
 		Clock: o.clock, Log: o.log, Engine: o.engine, Publishers: []process.Publisher{s}, Interval: settings.Publish.Interval,
 		Writer: o.writer, Takes: watchdog.OpSetOf(supervisorOps()...), Ends: o.ends, ByHand: o.byHand, Store: state,
 		Capturer:     process.NewLadder(process.LadderOptions{Store: s.dumps, Log: o.log}),
-		HeartbeatURL: o.heartbeatURL, HeartbeatToken: o.heartbeatToken, OnLine: o.onLine,
+		HeartbeatURL: o.heartbeatURL, HeartbeatToken: o.heartbeatToken, OnLine: o.onLine, OnCapture: s.taken.take,
 	})
 	if err != nil {
 		return nil, misconfigured(err)
@@ -158,7 +159,9 @@ func stateFile(prefix, id, suffix string) string {
 type localChildren struct {
 	sup   *process.Supervisor // nil: nobody is supervised here; dumps of earlier runs may be there
 	dumps *process.DumpStore
-	heard ui.Output // of sessions that others supervise; nil: they cannot be listened to
+	// gather brings in those of supervisors elsewhere.
+	gather *dumpGather
+	heard  ui.Output // of sessions that others supervise; nil: they cannot be listened to
 }
 
 // Logs gives lines of output.
@@ -182,7 +185,8 @@ func (c localChildren) Logs(ctx context.Context, id watchdog.ID, from int64, mos
 }
 
 // Dumps lists captures.
-func (c localChildren) Dumps(_ context.Context, id watchdog.ID) ([]ui.DumpEntry, error) {
+func (c localChildren) Dumps(ctx context.Context, id watchdog.ID) ([]ui.DumpEntry, error) {
+	c.gather.gather(ctx, id)
 	list, err := c.dumps.List(id)
 	if err != nil {
 		return nil, err
