@@ -27,8 +27,8 @@ type TrialReach struct {
 }
 
 const (
-	trialWithin = 3 * time.Minute // waiting for others included
-	trialAlive  = 2 * time.Second // how often one that runs says so
+	trialWithin = 10 * time.Minute // waiting for others included
+	trialAlive  = 2 * time.Second  // how often one that runs says so
 )
 
 // tried is one event of a trial: its result, why there is none, or neither while

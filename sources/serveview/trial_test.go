@@ -165,7 +165,7 @@ func TestOneTrialAtATime(t *testing.T) {
 		if most != 1 {
 			t.Errorf("%d trials ran at once", most)
 		}
-		if body := ask("stall_timeout=1h").Body.String(); !strings.Contains(body, "given up after 3m") {
+		if body := ask("stall_timeout=1h").Body.String(); !strings.Contains(body, "given up after 10m") {
 			t.Errorf("no end: %s", body)
 		}
 	})
