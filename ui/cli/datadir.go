@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/ownfile"
 )
 
 // dataDir makes the data directory, which only its owner may read, and gives its
@@ -28,9 +29,9 @@ func dataDir(settings *config.Config) (string, error) {
 		return "", misconfigured(fmt.Errorf("data_dir: cannot look at %q: %w", dir, reason(err)))
 	case !info.IsDir():
 		return "", misconfigured(fmt.Errorf("data_dir: %q is not a directory; name another", dir))
-	case !ownedByUs(info):
+	case !ownfile.Ours(info):
 		return "", misconfigured(fmt.Errorf("data_dir: %q belongs to another user; name a directory of your own", dir))
-	case info.Mode().Perm()&0o077 != 0 && permissionsMatter:
+	case info.Mode().Perm()&0o077 != 0 && ownfile.PermissionsMatter:
 		if err := os.Chmod(dir, 0o700); err != nil {
 			return "", misconfigured(fmt.Errorf("data_dir: others may read %q and its mode cannot be changed: %w", dir, reason(err)))
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/ownfile"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/ui/terminal"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -294,9 +295,9 @@ func judgeDirectory(dir string, info fs.FileInfo) error {
 	switch {
 	case !info.IsDir():
 		return fmt.Errorf("%q is not a directory; set data_dir to one", dir)
-	case !ownedByUs(info):
+	case !ownfile.Ours(info):
 		return fmt.Errorf("%q belongs to another user; set data_dir to a directory of your own", dir)
-	case info.Mode().Perm()&0o077 != 0 && permissionsMatter:
+	case info.Mode().Perm()&0o077 != 0 && ownfile.PermissionsMatter:
 		return fmt.Errorf("%q is open to others (%v); run chmod 700 on it", dir, info.Mode().Perm())
 	}
 	return nil

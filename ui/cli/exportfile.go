@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sessionwatch/sessionwatch/internal/ownfile"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/ui"
 )
@@ -30,7 +31,7 @@ func writeExport(e ui.Export) (path string, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return "", err
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|ownfile.NoFollow, 0o600)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return "", fmt.Errorf("%s is there already; give a name that is free", path)

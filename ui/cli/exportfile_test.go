@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sessionwatch/sessionwatch/internal/ownfile"
 	"github.com/sessionwatch/sessionwatch/ui"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -60,7 +61,7 @@ func TestExportTouchesNothingThatIsThere(t *testing.T) {
 		t.Fatalf("%q, %v", got, err)
 	}
 	info, err := os.Stat(path)
-	if err != nil || permissionsMatter && info.Mode().Perm() != 0o600 {
+	if err != nil || ownfile.PermissionsMatter && info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	var list []map[string]any

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/ownfile"
 	"github.com/sessionwatch/sessionwatch/ui"
 )
 
@@ -44,7 +45,7 @@ func (f *hintFile) read() map[string]int {
 	if f.settings.DataDir == "" {
 		return counts
 	}
-	file, err := os.OpenFile(f.path(), os.O_RDONLY|noFollow, 0)
+	file, err := os.OpenFile(f.path(), os.O_RDONLY|ownfile.NoFollow, 0)
 	if err != nil {
 		return counts
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/ownfile"
 )
 
 // TestHintsAreRemembered by all screens of a user, as long as there is a place.
@@ -26,7 +27,7 @@ func TestHintsAreRemembered(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"why": 5, "next": 2}, one.Recall()); diff != "" {
 		t.Error(diff)
 	}
-	if info, err := os.Stat(filepath.Join(dir, "hints.json")); err != nil || permissionsMatter && info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(dir, "hints.json")); err != nil || ownfile.PermissionsMatter && info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}
 	for _, torn := range []string{"", "{", "null", "[1]", `{"why":"much"}`} {

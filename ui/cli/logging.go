@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+
+	"github.com/sessionwatch/sessionwatch/internal/ownfile"
 )
 
 // discard is the logger of a command without a log file: the screen and the
@@ -39,7 +41,7 @@ func openPrivate(path string) (*os.File, error) {
 	if err := checkPrivate(path); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|noFollow, 0o600)
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|ownfile.NoFollow, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open %q: %w; give a path in a directory of your own", path, reason(err))
 	}
@@ -73,9 +75,9 @@ func judgePrivate(path string, info fs.FileInfo) error {
 		return fmt.Errorf("%q is a symbolic link, which is not followed; name the file itself", path)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%q is not a regular file; name another", path)
-	case !ownedByUs(info):
+	case !ownfile.Ours(info):
 		return fmt.Errorf("%q belongs to another user; name a file of your own", path)
-	case info.Mode().Perm()&0o077 != 0 && permissionsMatter:
+	case info.Mode().Perm()&0o077 != 0 && ownfile.PermissionsMatter:
 		return fmt.Errorf("%q can be read or written by others (%v); run chmod 600 on it", path, info.Mode().Perm())
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/ownfile"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 	"github.com/sessionwatch/sessionwatch/watchdog/guard"
 )
@@ -63,7 +64,7 @@ func newSelfGuard(settings *config.Config, restore func(), log *slog.Logger) *se
 // checkDumps refuses directories that somebody else made or put a link to. What
 // is not there yet is made in time.
 func checkDumps(data, dumps string) error {
-	if info, err := os.Stat(data); err == nil && !ownedByUs(info) {
+	if info, err := os.Stat(data); err == nil && !ownfile.Ours(info) {
 		return fmt.Errorf("%q belongs to another user; set data_dir to a directory of your own", data)
 	}
 	if info, err := os.Lstat(dumps); err == nil {

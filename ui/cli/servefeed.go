@@ -17,6 +17,7 @@ import (
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/ownfile"
 	"github.com/sessionwatch/sessionwatch/sources/alarm"
 	"github.com/sessionwatch/sessionwatch/sources/serveview"
 	"github.com/sessionwatch/sessionwatch/ui"
@@ -145,7 +146,7 @@ func localServe(ctx context.Context, settings *config.Config) (*serveview.Client
 		return nil, serveview.About{}
 	}
 	path := socketPath(settings.DataDir)
-	if info, err := os.Lstat(path); err != nil || !ownedByUs(info) {
+	if info, err := os.Lstat(path); err != nil || !ownfile.Ours(info) {
 		return nil, serveview.About{}
 	}
 	client, err := serveClient(settings, path, "")
