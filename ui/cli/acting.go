@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,6 +49,8 @@ type acting struct {
 	mu    sync.Mutex
 	audit *filestore.Audit
 	ours  bool // we opened audit
+
+	missing error // why the newest fate is missing in the audit file; nil: it is there
 }
 
 // newActing makes an acting; nothing is opened before the first action.
@@ -158,9 +161,27 @@ type actionEntry struct {
 func (a *acting) keep(act watchdog.Action) {
 	err := a.write(actionEntry{Event: "action.fate", Timestamp: unixSeconds(time.Now()), Command: act.ID, Op: string(act.Op), SessionID: string(act.Session),
 		Generation: int64(act.Generation), Fate: act.Fate.String(), Detail: act.Detail, Reason: act.Reason, IssuedBy: act.IssuedBy, By: act.By, Way: act.Way})
-	if err != nil {
-		a.o.log.Error("the fate of an action is missing in the audit file", "session", act.Session, "fate", act.Fate.String(), "error", err)
+	a.mu.Lock()
+	a.missing = err
+	a.mu.Unlock()
+	if err == nil {
+		return
 	}
+	a.o.log.Error("the fate of an action is missing in the audit file", "session", act.Session, "fate", act.Fate.String(), "error", err)
+	now := a.o.clock.Now()
+	a.engine.Post(watchdog.Trouble{Cause: watchdog.CauseAction, ID: act.Session, Generation: act.Generation, Evidence: uint64(now.Wall), At: now.Mono,
+		Text: fmt.Sprintf("%s %s %s %s, which is missing in the audit file: %v.", strings.ToUpper(string(act.Op)), act.Session, generation(act.Generation), act.Fate.Sentence(), err)})
+}
+
+// unaudited says why the newest fate is missing in the audit file; nil: it is
+// there.
+func (a *acting) unaudited() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.missing == nil {
+		return nil
+	}
+	return fmt.Errorf("it is missing in the audit file what became of it: %w", a.missing)
 }
 
 func (a *acting) write(entry any) error {

@@ -112,7 +112,14 @@ func (a *app) act(c *cobra.Command, f *actingFlags, words actionWords, id watchd
 	if err != nil {
 		return err
 	}
-	defer actor.close()
+	defer func() {
+		actor.close()
+		if own, ok := actor.(*ownActor); ok { // all was written by now
+			if err := own.acting.unaudited(); err != nil {
+				a.note("%v", err)
+			}
+		}
+	}()
 	w, err := seek(ctx, actor, id, f.wait)
 	if err != nil {
 		return err
