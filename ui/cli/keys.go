@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
@@ -20,16 +21,34 @@ func sealOf(settings *config.Config) (wire.Seal, error) {
 		}
 		seal.Trusted[k.ID] = k.Key
 	}
-	secret, err := settings.SecretFile("commands.signing_key_file")
+	secret, err := settings.SecretFile(keySigning)
 	if err != nil || !secret.Set() {
 		return seal, err
 	}
-	seal.Key, err = signingKey(secret.Reveal())
+	key, err := signingKey(secret.Reveal())
 	if err != nil {
-		return seal, fmt.Errorf("commands.signing_key_file: %w", err)
+		return seal, refusedKey(settings, err.Error()+"; how one is made stands in the README under Acting")
 	}
+	public := key.Private.Public().(ed25519.PublicKey)
+	switch trusted, listed := seal.Trusted[key.ID]; {
+	case bytes.Equal(key.Private.Seed(), trusted):
+		return seal, refusedKey(settings, fmt.Sprintf("it holds the public key of %q; give the private one", key.ID))
+	case len(seal.Trusted) > 0 && !listed:
+		return seal, refusedKey(settings, fmt.Sprintf("its key %q is not among commands.public_keys, so that nobody would believe what it signs: add %s:%s there",
+			key.ID, key.ID, base64.StdEncoding.EncodeToString(public)))
+	case listed && !public.Equal(trusted):
+		return seal, refusedKey(settings, fmt.Sprintf("commands.public_keys has another key under the name %q: it does not belong to this one", key.ID))
+	}
+	seal.Key = key
 	return seal, nil
 }
+
+// refusedKey says what is wrong with the key, at the place where it is named.
+func refusedKey(settings *config.Config, text string) error {
+	return settings.Refuse(config.Fault{Key: keySigning, Text: text})
+}
+
+const keySigning = "commands.signing_key_file"
 
 // signingKey reads "ops1:" and the base64 of an Ed25519 seed (32 bytes) or of a
 // seed with its public key (64).

@@ -47,6 +47,9 @@ func (a *app) allSettings(c *cobra.Command, f *flags) (*config.Config, error) {
 	if _, err := screenKeys(settings); err != nil {
 		return nil, err
 	}
+	if _, err := sealOf(settings); err != nil {
+		return nil, misconfigured(err)
+	}
 	return settings, nil
 }
 
