@@ -185,7 +185,13 @@ func (m *Model) stateFact(d *watchdog.Detail, room int) fact {
 	}
 	task := d.Task
 	if room > 0 {
-		task = fitMiddle(task, max(room-cells(b.String())-len("  task \"\"")-len(since), 12))
+		if room -= cells(b.String()) + len("  task \"\""); room-len(since) < 12 {
+			since = "" // the task says more than since when it is
+		}
+		if room -= len(since); room < 12 {
+			task = fit(task, max(room, 6))
+		}
+		task = fitMiddle(task, max(room, 6))
 	}
 	fmt.Fprintf(&b, "  task \"%s\"%s", task, since)
 	return fact{label: "state", text: b.String()}

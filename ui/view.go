@@ -4,6 +4,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/sessionwatch/sessionwatch/internal/termtext"
+	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
 // View draws what the model holds; it reads no clock and calls nothing else.
@@ -129,6 +130,24 @@ type banner struct {
 	text string
 }
 
+// heldBanner is "HELD for 8m45  400 silent together since 03:10:48Z; all on hosts
+// eu2-*; settling is stopped". What HELD says already goes first where it is narrow.
+func (m *Model) heldBanner(g *watchdog.Group) string {
+	text := "HELD until they beat or :release  "
+	if g.HeldFor > 0 {
+		text = "HELD for " + age(coarse(g.HeldFor)) + "  "
+	}
+	text += count(g.N) + " silent together since " + m.wallAt(g.Began)
+	if g.Shared != "" {
+		text += "; " + g.Shared
+	}
+	const more = "; settling is stopped"
+	if cells(text)+len(more) < m.width {
+		text += more
+	}
+	return text
+}
+
 func (m *Model) banners() []banner {
 	var out []banner
 	if m.opening.gen != 0 && m.feed != nil {
@@ -142,17 +161,7 @@ func (m *Model) banners() []banner {
 		if g.HeldFor == 0 {
 			continue
 		}
-		text := "HELD  " + count(g.N) + " silent together since " + m.wallAt(g.Began)
-		text += "; settling is stopped"
-		if g.HeldFor > 0 {
-			text += " for " + age(coarse(g.HeldFor))
-		} else {
-			text += " until they beat or :release"
-		}
-		if g.Shared != "" {
-			text += "; " + g.Shared
-		}
-		out = append(out, banner{m.styles.Suspect, text})
+		out = append(out, banner{m.styles.Suspect, m.heldBanner(g)})
 		break
 	}
 	if m.replay.wrong != "" {

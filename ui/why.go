@@ -212,7 +212,7 @@ func (m *Model) eyesText(e *watchdog.Evidence) string {
 // sessionFacts is what else is known of the session.
 func (m *Model) sessionFacts(d *watchdog.Detail, full bool) []fact {
 	now := m.window.Now.Wall
-	out := []fact{m.stateFact(d, 0), m.creditFact(d)}
+	out := []fact{m.taskFact(d), m.creditFact(d)}
 	out = append(out, m.beatsFact(d, full), m.workFact(d, full))
 	where := "agent " + orDash(d.Agent) + "   host " + orDash(d.Host)
 	if d.PID > 0 {

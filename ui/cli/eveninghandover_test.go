@@ -111,7 +111,7 @@ func TestEveningHandover(t *testing.T) {
 	var page []string
 	spend(t, s, stage{width: 120, height: 40}, func(e *evening) {
 		e.until(shiftEnd - 2*time.Second)
-		e.shows(`NEED YOU`, `HELD +40 silent together`)
+		e.shows(`NEED YOU`, `HELD for \S+ +40 silent together`)
 		e.press("H")
 		e.shows(`HANDOVER prod +19:50Z-03:50Z +ops1`,
 			`^.OPEN +3 alerts, 1 of them acknowledged`,

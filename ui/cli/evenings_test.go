@@ -129,13 +129,13 @@ func TestEveningFourHundredSilentTogether(t *testing.T) {
 	fleet(s, 400, "eu2", silence)
 	spend(t, s.Until(end), stage{}, func(e *evening) {
 		e.until(silence + 2*time.Minute)
-		e.shows(`^ 400 NEED YOU +400 silent`, `HELD +400 silent together since 03:0\d:\d\dZ; settling is stopped`, `silent .*HELD`, `eu2`)
+		e.shows(`^ 400 NEED YOU +400 silent`, `HELD for \S+ +400 silent together since 03:0\d:\d\dZ; all on`, `silent .*HELD`, `eu2`)
 		e.hides("lost  ", "ALL WELL")
 		e.press("i")
 		e.shows(`SILENT for`, `HELD`, `400`, `IF RESTARTED`)
 		e.press("esc")
 		e.until(silence + 7*time.Minute) // long past the loss of each alone
-		e.shows(`^ 400 NEED YOU +400 silent`, `HELD +400 silent together`)
+		e.shows(`^ 400 NEED YOU +400 silent`, `HELD for \S+ +400 silent together`)
 		e.hides(" lost ")
 		if !e.alertsView() {
 			return
