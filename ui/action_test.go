@@ -325,3 +325,32 @@ func TestCommandsViewLeadsToTheSession(t *testing.T) {
 		t.Error("the cursor slipped to another action")
 	}
 }
+
+// Whatever held the process up between two keys - a suspend, a swap, a terminal that
+// takes nothing -, the time of it is no quiet: what was typed meanwhile answers
+// no question. Once the loop goes on and it was quiet, a key does.
+//
+// fault 45
+func TestWhatIsTypedWhileTheLoopIsHeldUpAnswersNothing(t *testing.T) {
+	for _, before := range []string{"S", "R", "X", "S ... r esc", "S ... r (why) enter", "S ... j"} {
+		for seen := range quietLooks { // looks before it is held up, and one that was under way
+			s := questionScreen(t, hungWindow(), "j k ... "+before, 80, 24)
+			s.held = true
+			for range seen {
+				s.now += lookEvery
+				s.m.Update(quietLooked{s.m.question.looking})
+			}
+			s.now += 5 * time.Second
+			s.send(key("y"))
+			if len(s.ops()) > 0 {
+				t.Errorf("after %s and %d looks a key typed ahead asked for %q", before, seen, s.ops())
+			}
+			s.m.Update(quietLooked{s.m.quietLook + 1}) // of another question
+			s.held = false
+			s.do("... y")
+			if len(s.ops()) != 1 {
+				t.Errorf("after %s: y after quiet asked for %q", before, s.ops())
+			}
+		}
+	}
+}

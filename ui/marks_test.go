@@ -89,6 +89,7 @@ func TestMarkedGetACommandEach(t *testing.T) {
 func TestMarkedAreAskedForOneByOne(t *testing.T) {
 	s := questionScreen(t, manyWindow(40), "j space j space j space ... X", 80, 24)
 	s.now += time.Second
+	s.listen()
 	_, cmd := s.m.Update(key("y"))
 	_, cmd = s.m.Update(cmd()) // the burst is none
 	_ = cmd

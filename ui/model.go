@@ -60,6 +60,7 @@ type Model struct {
 	lastOpened uint64   // of logs and dumps: what was read for an older one is dropped
 	menu       menu
 	question   question
+	quietLook  uint64 // numbers the looks of questions
 	marks      marks
 	picked     []watchdog.Picked // as last told: the marked, or those that a question is about
 	orders     orders

@@ -10,6 +10,15 @@ import (
 // one: what was typed ahead answers nothing.
 const questionQuiet = 300 * time.Millisecond
 
+// Quiet that we slept through is none: what was typed while the process was held up
+// (suspended, swapped out, its terminal blocked) comes late, and all the time before
+// it would look quiet. Each look is begun after the one before was taken in, so that
+// as many of them show that keys would have been seen.
+const (
+	quietLooks = 4
+	lookEvery  = questionQuiet / (quietLooks + 1)
+)
+
 // question is asked before something that cannot be undone. Only y does it, or
 // the words that it wants to be typed.
 type question struct {
@@ -18,7 +27,9 @@ type question struct {
 	last    string // a line of its own below them
 	yes, no string // what y does, and n, enter and esc
 	lastKey time.Duration
-	early   bool // the last key came too soon
+	looks   int    // since the last key
+	looking uint64 // the look that is under way; 0: none
+	early   bool   // the last key came too soon
 	do      func(*Model) tea.Cmd
 
 	words string  // to be typed before it is done; empty: y is enough
@@ -48,14 +59,41 @@ func (m *Model) deaf() bool {
 	if m.scene() != inQuestion {
 		return false
 	}
-	now := m.opt.Now()
-	m.question.early = now-m.question.lastKey < questionQuiet
-	m.question.lastKey = now
-	return m.question.early
+	q := &m.question
+	q.early = m.opt.Now()-q.lastKey < questionQuiet || q.looks < quietLooks
+	m.noise()
+	return q.early
 }
 
 // noise is what comes and is no answer: it must be quiet after it too.
-func (m *Model) noise() { m.question.lastKey = m.opt.Now() }
+func (m *Model) noise() { m.question.lastKey, m.question.looks = m.opt.Now(), 0 }
+
+// quietLooked is a look that found the loop awake while a question is open.
+type quietLooked struct{ look uint64 }
+
+// listen looks on until it was quiet for long enough; nil: it was, or nothing is
+// asked.
+func (m *Model) listen() tea.Cmd {
+	q := &m.question
+	if q.looking != 0 || q.looks >= quietLooks || m.top() != viewQuestion {
+		return nil
+	}
+	m.quietLook++
+	q.looking = m.quietLook
+	looked := quietLooked{q.looking}
+	return func() tea.Msg {
+		time.Sleep(lookEvery)
+		return looked
+	}
+}
+
+// listened counts a look of the question that is open.
+func (m *Model) listened(msg quietLooked) {
+	if q := &m.question; msg.look == q.looking {
+		q.looking = 0
+		q.looks++
+	}
+}
 
 // answerYes does it, or wants the words typed first.
 func (m *Model) answerYes() tea.Cmd {

@@ -103,10 +103,10 @@ func (m *Model) openReason() tea.Cmd {
 		label: "reason", hint: "why; kept with the audit and the end. enter and esc: back to the question", in: newInput(act.reason),
 		take: func(m *Model, text string) (tea.Cmd, bool) {
 			act.reason = text
-			m.question.lastKey = m.opt.Now()
+			m.noise()
 			return nil, true
 		},
-		dropped: func(m *Model) tea.Cmd { m.question.lastKey = m.opt.Now(); return nil },
+		dropped: func(m *Model) tea.Cmd { m.noise(); return nil },
 	}
 	return nil
 }

@@ -100,6 +100,7 @@ type screen struct {
 	can  func(watchdog.ID) watchdog.Can // of those that are picked; nil: nothing is possible
 	// follow: the focus of a window is what was asked for.
 	follow bool
+	held   bool      // the loop is: it makes no looks of its own
 	said   []tea.Msg // messages that only Bubble Tea understands
 }
 
@@ -218,8 +219,18 @@ func candidate(r *watchdog.Row) *watchdog.Candidate {
 
 func (s *screen) send(msg tea.Msg) {
 	s.t.Helper()
+	if _, isKey := msg.(tea.KeyPressMsg); isKey && !s.held {
+		s.listen()
+	}
 	_, cmd := s.m.Update(msg)
 	s.run(cmd)
+}
+
+// listen makes the looks that a loop which is not held up has made by now.
+func (s *screen) listen() {
+	for q := &s.m.question; q.looking != 0 && s.now-q.lastKey >= time.Duration(q.looks+1)*lookEvery; {
+		s.m.Update(quietLooked{q.looking})
+	}
 }
 
 // run does what commands do, but for those that wait.
@@ -230,7 +241,7 @@ func (s *screen) run(cmd tea.Cmd) {
 	}
 	name := runtime.FuncForPC(reflect.ValueOf(cmd).Pointer()).Name()
 	switch {
-	case strings.Contains(name, "waitWindow"), strings.Contains(name, "lookAgain"), strings.Contains(name, "readAgain"):
+	case strings.Contains(name, "waitWindow"), strings.Contains(name, "lookAgain"), strings.Contains(name, "readAgain"), strings.Contains(name, "listen"):
 		return // they wait: windows are delivered by show, readings by poll
 	case strings.Contains(name, "takeKey"):
 		s.send(keysSettled{}) // nobody waits for a burst here

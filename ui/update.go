@@ -19,6 +19,9 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	if hint := m.chooseHint(); hint != nil {
 		cmd = tea.Batch(cmd, hint)
 	}
+	if listen := m.listen(); listen != nil {
+		cmd = tea.Batch(cmd, listen)
+	}
 	return m, cmd
 }
 
@@ -80,6 +83,8 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		return msg.run
 	case keysSettled:
 		return m.settle()
+	case quietLooked:
+		m.listened(msg)
 	case textCopied:
 		if msg.err != nil {
 			return m.refuse(fmt.Sprintf("not copied: %v; it is %s", msg.err, msg.text))
