@@ -372,7 +372,11 @@ func (t *Tracker) setVerdict(n uint32, r *record, d decision, now time.Duration,
 	if !first {
 		t.count(r, -1)
 	}
+	at := since
 	if first || from != d.verdict {
+		if !first {
+			at = t.cameAt(n, r, since, now)
+		}
 		r.since = t.moment(since)
 	}
 	found := first || r.rule == ruleUnheard // we hear it for the first time
@@ -395,9 +399,24 @@ func (t *Tracker) setVerdict(n uint32, r *record, d decision, now time.Duration,
 				t.needBook(ID(t.store.idOf(r))).noticed = now
 			}
 		}
-		t.changed(n, r, from, since, first)
+		t.changed(n, r, from, at, first)
 	}
 	t.alertVerdict(n, r, found)
+}
+
+// cameAt is when a change is said to have come about: when its verdict began, or
+// now if the session stood otherwise since then and comes back.
+func (t *Tracker) cameAt(n uint32, r *record, since, now time.Duration) time.Duration {
+	last, ok := t.returned[n]
+	if !ok {
+		last = t.mono(r.since)
+	}
+	delete(t.returned, n)
+	if since >= last || !t.guarded(guardTold) {
+		return since
+	}
+	t.returned[n] = now
+	return now
 }
 
 // count keeps the totals that are not worth a scan.
@@ -411,11 +430,11 @@ func (t *Tracker) count(r *record, by int) {
 	}
 }
 
-func (t *Tracker) changed(n uint32, r *record, from Verdict, since time.Duration, first bool) {
+func (t *Tracker) changed(n uint32, r *record, from Verdict, at time.Duration, first bool) {
 	if first && r.verdict == Running {
 		return // a fleet that is seen for the first time is no news
 	}
-	tr := Transition{ID: ID(t.store.idOf(r)), Generation: r.generation, From: from, To: r.verdict, New: first, At: t.instantAt(since)}
+	tr := Transition{ID: ID(t.store.idOf(r)), Generation: r.generation, From: from, To: r.verdict, New: first, At: t.instantAt(at)}
 	if len(t.effects) < wordsAtOnce { // words for those that can be shown; thousands at once cannot
 		sd := t.store.sideOf(r)
 		f := t.facts(n, r, sd)

@@ -16,6 +16,7 @@ const (
 	guardNonce                         // a record is ours only if its nonce is
 	guardGeneration                    // what concerns a generation changes that generation alone
 	guardAuthority                     // nothing is settled by a store that the cluster did not name
+	guardTold                          // what is told of a session is told in the order of its times
 )
 
 func (t *Tracker) guarded(g guards) bool { return t.without&g == 0 }

@@ -237,7 +237,27 @@ func (w *world) check() error {
 			return err
 		}
 	}
+	if err := checkTold(win.Events); err != nil {
+		return err
+	}
 	return w.checkAccusations(win.Rows)
+}
+
+// checkTold: what became of a session is told in the order of its times; the
+// newest comes first.
+func checkTold(events []Transition) error {
+	next := map[ID]*Transition{}
+	for i := range events {
+		e := &events[i]
+		if e.Kind != "" {
+			continue
+		}
+		if n := next[e.ID]; n != nil && n.At.Mono < e.At.Mono-tickLength {
+			return fmt.Errorf("9: %s became %v at %v, which is told after that it became %v at %v", e.ID, n.To, n.At.Mono, e.To, e.At.Mono)
+		}
+		next[e.ID] = e
+	}
+	return nil
 }
 
 // checkAccusations: while every link is truly down, noticed or not, nobody is
@@ -362,7 +382,7 @@ func TestSimulation(t *testing.T) {
 func TestSimulationMissesEachGuard(t *testing.T) {
 	sequential(t)
 	for name, g := range map[string]guards{
-		"execution": guardExecution, "order": guardOrder, "sight": guardSight, "brake": guardBrake, "reopen": guardReopen, "proof": guardProof,
+		"execution": guardExecution, "order": guardOrder, "sight": guardSight, "brake": guardBrake, "reopen": guardReopen, "proof": guardProof, "told": guardTold,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

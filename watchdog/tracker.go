@@ -35,6 +35,9 @@ type Tracker struct {
 	// suspects are the records that are neither running nor ended: a change of
 	// sight may clear them at once.
 	suspects map[uint32]struct{}
+	// returned is when records came back to a verdict that had begun before they
+	// left it, until what they became next is told.
+	returned map[uint32]time.Duration
 
 	brake    brake
 	alerts   alerts
@@ -69,7 +72,7 @@ type Tracker struct {
 // NewTracker makes a tracker that begins to watch at start.
 func NewTracker(p Policy, start Instant) *Tracker {
 	t := &Tracker{policy: p.WithDefaults(), epoch: start, now: start, ticked: start, store: newStore(), alerts: newAlerts(),
-		suspects: map[uint32]struct{}{}, lastTrouble: never}
+		suspects: map[uint32]struct{}{}, returned: map[uint32]time.Duration{}, lastTrouble: never}
 	t.blindOf = func(set SourceSet) *Blindness { return &t.blind[set] }
 	for i := range t.sights {
 		t.sights[i] = newSight()
@@ -251,6 +254,7 @@ func (t *Tracker) forget(n uint32) {
 	t.dropAlertsOf(n)
 	t.count(r, -1)
 	delete(t.suspects, n)
+	delete(t.returned, n)
 	if t.sweeping() {
 		t.owe(n, false)
 	}

@@ -194,9 +194,9 @@ type Transition struct {
 	ID         ID
 	Generation Generation
 	From, To   Verdict
-	New        bool   // first sight: From means nothing
-	Kind       string // "": a change of verdict; else what happened: settled, numbered, sight, group, ledger, supervisor
-	At         Instant
+	New        bool    // first sight: From means nothing
+	Kind       string  // "": a change of verdict; else what happened: settled, numbered, sight, group, ledger, supervisor
+	At         Instant // a verdict: when it began; when it came back, if it had been left meanwhile
 	Text       string
 }
 
