@@ -121,6 +121,16 @@ func DecodeResult(id watchdog.ID, commandID string, src []byte) (a watchdog.Answ
 	return a, nil
 }
 
+// DecodeFinal reads what stands as the one result of a command: a fate that is
+// final, or somebody else wrote it.
+func DecodeFinal(id watchdog.ID, commandID string, src []byte) (watchdog.Answer, error) {
+	a, err := DecodeResult(id, commandID, src)
+	if err == nil && !a.Fate.Final() {
+		return watchdog.Answer{}, fmt.Errorf("%q stands as the result of command %s to %s, and is none", a.Fate, commandID, id)
+	}
+	return a, err
+}
+
 func checkResult(a watchdog.Answer) error {
 	switch {
 	case !Mintable(a.Command):

@@ -103,7 +103,7 @@ func (c *Commands) Result(ctx context.Context, id watchdog.ID, commandID string)
 	if err != nil || !found {
 		return watchdog.Answer{}, false, plainly(err)
 	}
-	a, err = wire.DecodeResult(id, commandID, m.Data)
+	a, err = wire.DecodeFinal(id, commandID, m.Data)
 	if err != nil {
 		return watchdog.Answer{}, false, fmt.Errorf("%w: %w", orders.ErrForeign, err)
 	}

@@ -164,7 +164,7 @@ func (c *Commands) Result(ctx context.Context, id watchdog.ID, command string) (
 	case err != nil:
 		return watchdog.Answer{}, false, c.failed(err)
 	}
-	a, err = wire.DecodeResult(id, command, (<-held).text)
+	a, err = wire.DecodeFinal(id, command, (<-held).text)
 	if err != nil {
 		return watchdog.Answer{}, false, fmt.Errorf("%w: %w", orders.ErrForeign, err)
 	}

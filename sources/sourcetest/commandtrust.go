@@ -199,16 +199,22 @@ func distrustsForgedResult(t *testing.T, h CommandHarness) {
 	var d Desk
 	d.Receive(t, c, "a", OnlyStop(), Obey)
 	wantFate(t, h.carry(t, c, CommandTo("a", "c0")), watchdog.FateEffective)
-	if !rogue.PutResult(t, "a", "c1", []byte("done")) {
-		t.Skip("this way keeps no results")
+	unfinished, err := wire.EncodeResult(watchdog.Answer{Command: "c2", Session: "a", Generation: 1, Fate: watchdog.FateAcknowledged, By: "mallory", At: time.Now()})
+	if err != nil {
+		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if a, err := c.Carry(ctx, CommandTo("a", "c1"), nil); err == nil {
-		t.Errorf("its result is %+v", a)
+	for id, stored := range map[string][]byte{"c1": []byte("done"), "c2": unfinished} {
+		if !rogue.PutResult(t, "a", id, stored) {
+			t.Skip("this way keeps no results")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if a, err := c.Carry(ctx, CommandTo("a", id), nil); err == nil {
+			t.Errorf("the result of %s is %+v", id, a)
+		}
+		cancel()
+		if d.Handed(id) > 0 {
+			t.Errorf("%s was obeyed, and nobody could have told", id)
+		}
 	}
-	wantFate(t, h.carry(t, c, CommandTo("a", "c2")), watchdog.FateEffective)
-	if d.Handed("c1") > 0 {
-		t.Error("it was obeyed, and nobody could have told")
-	}
+	wantFate(t, h.carry(t, c, CommandTo("a", "c3")), watchdog.FateEffective)
 }
