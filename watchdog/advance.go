@@ -441,6 +441,9 @@ func (t *Tracker) changed(n uint32, r *record, from Verdict, at time.Duration, f
 		th := t.thresholdsOf(r, sd)
 		v := t.view()
 		d := decide(&f, &th, &v, t.now.Mono)
+		if d.rule == ruleBlind { // what changed is its own verdict, below the blindness
+			d = decideSighted(&f, &th, &v, t.now.Mono)
+		}
 		tr.Text = sentence(&d, &f, &th, &v, t.now.Mono)
 	}
 	t.note(tr)

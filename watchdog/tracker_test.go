@@ -2,6 +2,7 @@ package watchdog
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -114,6 +115,29 @@ func (r *rig) want(id string, v Verdict) Detail {
 		r.t.Fatalf("at +%v %s is %v (%s), want %v", r.at.Mono, id, d.Verdict, d.Why, v)
 	}
 	return d
+}
+
+// An event tells why a session's own verdict is what it is, whether we see or not.
+func TestWhatIsFoundWhileBlindIsToldByItsOwnReason(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Beat)
+		want   Verdict
+	}{
+		"stalled": {func(b *Beat) { b.StateText = []byte("stalled") }, Stalled},
+		"wedged":  {func(b *Beat) { b.LoopLag = time.Minute }, Wedge},
+		"waiting": {func(b *Beat) { b.WaitingFor, b.WaitingMax = WaitHuman, 8*time.Hour }, Waiting},
+		"error":   {func(b *Beat) { b.StateText = []byte("error") }, Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Policy{})
+			r.apply(SourceAdded{Source: SourceRedis, At: r.at.Mono}) // it has not answered yet
+			r.send(beat("a", 10, func(b *Beat) { b.Source = SourceRedis }, c.change))
+			events := r.tr.Look(Ask{Events: -1, EventsOf: "a"}).Events
+			if len(events) != 1 || events[0].To != c.want || events[0].Text == "" || strings.Contains(events[0].Text, "blind") {
+				t.Errorf("told %+v, want one of %v with its reason", events, c.want)
+			}
+		})
+	}
 }
 
 func TestFiveFieldProducerThatStopsIsSilentAndNothingMore(t *testing.T) {
