@@ -19,6 +19,8 @@ func (m *Model) settlingSegments(add func(Style, string, int, int)) {
 	}
 	switch {
 	case !l.Known:
+	case l.Unnamed:
+		add(s.Dim, "no ledger yet", 2, 20)
 	case l.Ready:
 		add(s.Dim, "ledger "+l.Authority.Name, 2, 26)
 	case l.Reason == "":
@@ -89,6 +91,8 @@ func (m *Model) ledgerFacts() []fact {
 	authority := fact{label: "ledger", text: firstOf(l.Authority.String(), "not found yet")}
 	switch {
 	case l.Ready:
+	case l.Unnamed:
+		authority.text = "none: " + l.Reason
 	case l.Reason != "":
 		authority = fact{"ledger", "AWAY, settling waits: " + l.Reason, meansSuspect}
 	default:
@@ -196,7 +200,7 @@ func (m *Model) settlingFacts(d *watchdog.Detail) []fact {
 	l := &m.window.Ledger
 	switch {
 	case d.Verdict.Ended() && d.Terminal != nil || m.about.Replay != nil:
-	case l.Known && !l.Ready && l.Reason != "":
+	case l.Known && !l.Ready && !l.Unnamed && l.Reason != "":
 		return []fact{{"settling", "waits, the ledger is away: " + l.Reason, meansSuspect}}
 	case l.Sweeping && l.Overdue:
 		return []fact{{"settling", "is late: " + sweepText(l) + becauseOf(l.PassWhy), meansAct}}

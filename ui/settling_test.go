@@ -78,6 +78,27 @@ func ledgerAway() watchdog.Window {
 	return w
 }
 
+func neverNamed() watchdog.LedgerView {
+	return watchdog.LedgerView{Known: true, Unnamed: true, Reason: "nothing was ever settled on these buses: no authority is named yet", LastPass: -1}
+}
+
+// Where nothing was ever settled nothing is away, and no view says so.
+func TestALedgerThatNobodyNeededIsNotAway(t *testing.T) {
+	w := massWindow()
+	w.Ledger = neverNamed()
+	s := newScreen(t, w, About{Name: "prod"}, 120, 40)
+	frames := ansi.Strip(s.m.frame())
+	s.press("i")
+	frames += ansi.Strip(s.m.frame())
+	s.press("esc", ":")
+	s.typed("sources")
+	s.press("enter")
+	frames += ansi.Strip(s.m.frame())
+	if strings.Contains(strings.ToLower(frames), "away") || !strings.Contains(frames, "nobody sweeps here") {
+		t.Errorf("a ledger is said to be away, or not that nobody sweeps:\n%s", frames)
+	}
+}
+
 func TestHeaderSaysWhoSettles(t *testing.T) {
 	about := About{Name: "prod", Sweeper: "serve@eu1-01/812"}
 	late := quietWindow()
@@ -88,6 +109,8 @@ func TestHeaderSaysWhoSettles(t *testing.T) {
 	watching := quietWindow()
 	watching.Ledger = goodLedger()
 	watching.Ledger.Sweeping = false
+	unnamed := quietWindow()
+	unnamed.Ledger = neverNamed()
 	good := quietWindow()
 	good.Ledger = goodLedger()
 	for name, c := range map[string]struct {
@@ -99,6 +122,7 @@ func TestHeaderSaysWhoSettles(t *testing.T) {
 		"failed":     {late, about, []string{"sweep 15s, the last one failed"}},
 		"opening":    {opening, about, []string{"ledger opening", "sweep not yet"}},
 		"away":       {ledgerAway(), about, []string{"HELD 400", "LEDGER AWAY: settling waits", "sweep 4m10 OVERDUE"}},
+		"unnamed":    {unnamed, About{Name: "prod"}, []string{"no ledger yet", "nobody here sweeps"}},
 		"only looks": {quietWindow(), About{Name: "prod"}, []string{"nobody here settles"}},
 		"own alone":  {watching, about, []string{"nobody here sweeps"}},
 	} {

@@ -243,6 +243,7 @@ type SettleFailed struct {
 type LedgerChanged struct {
 	Authority Authority
 	Ready     bool
+	Unnamed   bool          `json:",omitempty"` // nobody ever named one: nothing was settled, and nothing is away
 	Reason    string        // why not, and what it would need
 	Warning   string        // "a failover can lose the last second"; empty none
 	At        time.Duration // Mono

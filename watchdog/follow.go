@@ -58,6 +58,8 @@ func (t *Tracker) ledgerChanged(e LedgerChanged) {
 	if e.Ready {
 		s.readyAt, s.nextPass = now, now
 		s.again = append(s.again, s.owing...)
+	} else if e.Unnamed {
+		tr.Text = e.Reason
 	} else {
 		tr.Text = "nothing can be settled: " + e.Reason
 	}
@@ -160,7 +162,7 @@ func (bk *book) passed(g Generation) bool { return g < bk.newest() || bk.end(g) 
 // ledgerShown is how well ends can be settled, for people.
 func (t *Tracker) ledgerShown(now time.Duration) LedgerView {
 	s := &t.settles
-	v := LedgerView{Known: s.known, Authority: s.ledger.Authority, Ready: s.ledger.Ready, Reason: s.ledger.Reason,
+	v := LedgerView{Known: s.known, Authority: s.ledger.Authority, Ready: s.ledger.Ready, Unnamed: s.ledger.Unnamed, Reason: s.ledger.Reason,
 		Warning: s.ledger.Warning, Sweeping: t.sweeping(), LastPass: -1, PassWhy: s.passWhy, Settled: s.settled,
 		Waiting: s.owed, Late: s.kept}
 	for _, id := range s.pasts {

@@ -20,6 +20,9 @@ const (
 	readMarks = 3 * time.Second
 )
 
+// unnamed is why a process that reads has no ledger where none was ever needed.
+const unnamed = "nothing was ever settled on these buses: no authority is named yet"
+
 // find gives the ledger once it can be chosen; nil: ctx has ended. waits is told
 // why it cannot be yet, and retried tries at once.
 func (l *ledgerStores) find(ctx context.Context, retried <-chan struct{}, waits func(why string)) watchdog.Ledger {
@@ -77,7 +80,7 @@ func (l *ledgerStores) expect(marks []watchdog.Mark) {
 // onlyNamed is the choice of a process that reads: what is named, or nothing.
 // Who may not read the name on NATS still hears what ends from now on.
 func (l *ledgerStores) onlyNamed(marks []watchdog.Mark) (name, why string) {
-	why = "no authority is named on these buses yet: nothing was ever settled"
+	why = unnamed
 	for _, m := range marks {
 		switch {
 		case m.Err == nil && m.Found:

@@ -153,7 +153,7 @@ func (s *settling) wait(why string) {
 	if !s.o.OnDemand {
 		s.unready.Store(&why)
 	}
-	s.tell(watchdog.LedgerChanged{Reason: why})
+	s.tell(watchdog.LedgerChanged{Unnamed: why == unnamed, Reason: why})
 }
 
 // tell passes a change on once.

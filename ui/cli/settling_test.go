@@ -95,6 +95,30 @@ func TestASettlingLearnsToWrite(t *testing.T) {
 }
 
 // TestAReadOnlySettlingNeverWrites: it does not learn.
+// Who only looks tells a bus where nothing was ever settled from one that is away.
+func TestAReaderTellsAbsentFromAway(t *testing.T) {
+	for why, c := range map[string]struct {
+		marks   []watchdog.Mark
+		unnamed bool
+	}{
+		"none is named":  {[]watchdog.Mark{{Place: "NATS"}, {Place: "Redis"}}, true},
+		"one is unheard": {[]watchdog.Mark{{Place: "NATS"}, {Place: "Redis", Err: watchdog.ErrAuthorityAway}}, false},
+	} {
+		t.Run(why, func(t *testing.T) {
+			name, why := (&ledgerStores{reads: true}).onlyNamed(c.marks)
+			if name != "" || (why == unnamed) != c.unnamed {
+				t.Errorf("it names %q because %q", name, why)
+			}
+			var told watchdog.LedgerChanged
+			s := &settling{o: settlingOptions{clock: clock.System()}, post: func(ev watchdog.Event) { told = ev.(watchdog.LedgerChanged) }}
+			s.wait(why)
+			if told.Unnamed != c.unnamed || told.Reason == "" {
+				t.Errorf("told %+v", told)
+			}
+		})
+	}
+}
+
 func TestAReadOnlySettlingNeverWrites(t *testing.T) {
 	settings, err := bareSettings("test", "nats://127.0.0.1:1", "-")
 	if err != nil {
