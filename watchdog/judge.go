@@ -137,7 +137,7 @@ func decideSighted(f *Facts, th *Thresholds, v *View, now time.Duration) decisio
 		return decision{verdict: Wedge, rule: ruleLoopLag, since: f.LastBeat, next: forever, threshold: th.LoopLagLimit}
 	}
 	if f.State == StateStalled {
-		return decision{verdict: Stalled, rule: rulePublisherStalled, since: f.StateSince, next: forever, threshold: th.StallTimeout}
+		return decision{verdict: Stalled, rule: rulePublisherStalled, since: f.StateSince, next: forever}
 	}
 	p := pending{next: forever}
 	d := decideDue(f, th, v, now, func(set SourceSet, at time.Duration) bool { return p.due(f, th, v, set, at, now) })
