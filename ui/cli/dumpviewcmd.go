@@ -164,7 +164,7 @@ func printDumpSection(p *printer, s *stackdump.Section) {
 		p.printf("   %s", s.Status)
 	}
 	if !s.Open {
-		p.printf("   in %s\n", clean(s.Summary))
+		p.printf("   %s\n", clean(s.Summary))
 		return
 	}
 	p.printf("\n")
