@@ -25,7 +25,7 @@ import (
 func (a *app) addGuard(c *cobra.Command) {
 	set := c.Flags()
 	set.String("watchdog", "", "guard our own loops: a wedge is dumped and ends us with exit code 75; `yes|no` (default yes)")
-	set.Lookup("watchdog").NoOptDefVal = "true"
+	set.Lookup("watchdog").NoOptDefVal = "yes"
 	set.String("watchdog-timeout", "", "a loop is wedged after `SECONDS` without progress (default 15)")
 }
 
