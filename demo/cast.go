@@ -42,7 +42,7 @@ func cast(speed float64) []star {
 		{"crawler-0031", "eu1-03", "crawl", Guarded, Both, briskInterval / 2, false, evicted(2.4, 45)},
 		{"approver-billing", "eu1-02", "triage", Guarded, Both, calmInterval, false, approval(56, 52, 8*time.Hour, "approve refund #1182")},
 		{"research-88", "us1-02", "research", Guarded, Redis, remote, true, steady()},
-		{"batch-job-def456", "eu1-01", "batch", Plain, Both, calmInterval, false, standstill(45)},
+		{"batch-job-def456", "eu1-01", "batch", Plain, Both, briskInterval, false, standstill(45)},
 		{"report-weekly", "eu1-03", "batch", Guarded, Both, calmInterval, false, ends(40, 12, "completed", "")},
 		{"etl-nightly", "eu1-02", "etl", Guarded, Both, briskInterval, false, ends(33, 9, "error", "exit status 1: schema mismatch in orders.parquet")},
 
