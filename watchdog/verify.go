@@ -72,7 +72,7 @@ func (t *Tracker) seenOfEnd(a *action, now time.Duration) Fate {
 	_, moved := t.movedOn(&a.Command, r, bk)
 	overtaken := a.seen != noMoment && r.firstSeen != a.seen
 	switch {
-	case moved, overtaken, t.endOf(&a.Command, r, bk) != nil, r.verdict.Ended(), r.flags&flagEndedByBeat != 0:
+	case moved, overtaken, t.endOf(&a.Command, r, bk) != nil, r.verdict.Ended(), r.flags&flagEndedByBeat != 0, t.saysStopped(r):
 		return FateEffective
 	case r.lastBeat > e.at+endedGrace:
 		return FateIneffective
@@ -93,6 +93,14 @@ func (t *Tracker) seenOfEnd(a *action, now time.Duration) Fate {
 		return FateEffective
 	}
 	return FateNone
+}
+
+// saysStopped reports whether the newest beat has the word of supervisors for a run
+// that was stopped. To who has only that word it is a state like another; where a
+// receiver says the same, it is the last beat and no sign of life, however late it
+// is read.
+func (t *Tracker) saysStopped(r *record) bool {
+	return r.pub == StateOther && string(t.store.text.get(r.state)) == OutcomeStopped.String()
 }
 
 // provenUntil is up to when it is proven that one of some sources told us all.

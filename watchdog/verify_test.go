@@ -136,3 +136,24 @@ func TestResultThatCannotBeReadIsNoRefusal(t *testing.T) {
 		}
 	})
 }
+
+// The last beat of a run that a supervisor stopped may be read long after its word,
+// from a store that is polled, and its ledger may be away: it tells the end.
+func TestLastBeatOfAStoppedRunIsNoSignOfLife(t *testing.T) {
+	for _, late := range []time.Duration{0, endedGrace / 2, endedGrace + 500*time.Millisecond, 2 * time.Second} {
+		r, _ := claimed(t, every(30*time.Second))
+		r.run(late, nil)
+		up := int64(20)
+		r.beating("a", &up, every(30*time.Second), guarded(2, "boot", OpStop, OpKill), func(b *Beat) {
+			b.StateText = []byte("stopped")
+			b.State = StateOf(b.StateText)
+		})()
+		r.run(time.Second, nil)
+		if len(r.confirms) != 1 {
+			t.Errorf("read %v after the word of its supervisor: %d ends to be written, want 1", late, len(r.confirms))
+		}
+	}
+	r, beats := claimed(t, every(time.Second), func(b *Beat) { b.StateText = []byte("paused"); b.State = StateOf(b.StateText) })
+	r.run(endedGrace+2*time.Second, beats)
+	r.wantFate("c1", FateIneffective, "still beats")
+}
