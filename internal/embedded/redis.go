@@ -55,12 +55,30 @@ func (r *Redis) Close() {
 		close(r.stop)
 		<-r.done
 		// miniredis forgets its server before it cuts the connections, and an
-		// INFO that arrives between the two panics. So the clients go first;
-		// the context lets those go that wait in a blocking command.
-		r.server.CtxCancel()
-		r.server.Server().Close()
+		// INFO that arrives between the two panics. So the clients go first.
+		cut := make(chan struct{})
+		go func() {
+			defer close(cut)
+			r.server.Server().Close()
+		}()
+		r.wake(cut)
 		r.server.Close()
 	})
+}
+
+// wake lets those clients go that wait in a blocking command. Told that all is
+// over, one that was just about to wait misses it and would wait for ever: what
+// empties the store wakes it again.
+func (r *Redis) wake(done <-chan struct{}) {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for r.server.CtxCancel(); ; r.server.FlushAll() {
+		select {
+		case <-done:
+			return
+		case <-again.C:
+		}
+	}
 }
 
 // expire ages all keys by the time that really passed, so that a starved
