@@ -2,6 +2,7 @@ package stackdump
 
 import (
 	"hash/maphash"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -226,9 +227,12 @@ func (r *reader) close(broken bool) {
 	open.end(broken)
 }
 
+// captureMark is the line that a capture of ours writes between its parts.
+var captureMark = regexp.MustCompile(`^## [\w.:-]+, sample \d+, [0-9TZ:.-]+$`)
+
 // stray notes a line that belongs to nothing.
 func (r *reader) stray(line string) {
-	if strings.TrimSpace(line) == "" {
+	if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "## ") && captureMark.MatchString(line) {
 		return
 	}
 	r.file.Stray++

@@ -120,9 +120,15 @@ func titleOfFile(f *File) string {
 	if d.family == goFamily {
 		words = plural(d.Count(), "goroutine")
 	}
-	if n := len(f.Dumps); n > 1 {
+	n, alike := 0, true // of its kind: a capture of ours has dumps of several
+	for i := range f.Dumps {
+		if e := &f.Dumps[i]; e.Format == d.Format {
+			n, alike = n+1, alike && e.Count() == d.Count()
+		}
+	}
+	if n > 1 {
 		words = fmt.Sprintf("%d dumps, the first of %s", n, words)
-		if !slices.ContainsFunc(f.Dumps, func(e Dump) bool { return e.Count() != d.Count() }) {
+		if alike {
 			words = fmt.Sprintf("%d dumps of %s", n, plural(d.Count(), "thread"))
 		}
 	}

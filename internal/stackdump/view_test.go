@@ -1,6 +1,7 @@
 package stackdump
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,26 @@ func plain(v *View) string {
 		}
 	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// A capture holds several kinds of dump, and lines of its own between them: they
+// are no output of the program, and what is counted is of one kind.
+func TestACaptureCountsItsOwnKind(t *testing.T) {
+	native, kernel := read(t, "c-eu-stack.txt"), read(t, "c-proc-task.txt")
+	var text strings.Builder
+	for i, part := range []string{native, native, kernel, kernel} {
+		if i > 0 {
+			fmt.Fprintf(&text, "## %s, sample %d, 2026-11-30T19:21:48.539Z\n", []string{"eu-stack", "proc"}[i/2], i%2+1)
+		}
+		text.WriteString(part)
+	}
+	alone, f := Parse(native), Parse(text.String())
+	if want := alone.Stray*2 + Parse(kernel).Stray*2; f.Stray != want {
+		t.Errorf("%d stray lines, want %d: %q", f.Stray, want, f.StrayText)
+	}
+	if v := NewView(f, Options{}); !strings.Contains(v.Title, "   2 dumps of ") {
+		t.Errorf("title %q", v.Title)
+	}
 }
 
 func TestViews(t *testing.T) {
