@@ -86,6 +86,7 @@ func (m *Model) showDump(e DumpEntry) {
 // the screen's goroutine.
 func (m *Model) readDump(older *DumpEntry) tea.Cmd {
 	children, gen, opened, name := m.children, m.gen, m.dump.opened, m.dump.entry.Name
+	options := stackdump.Options{LoopThread: m.dump.entry.LoopThread}
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(context.Background(), dumpsLimit)
 		defer cancel()
@@ -97,7 +98,7 @@ func (m *Model) readDump(older *DumpEntry) tea.Cmd {
 		}
 		out.raw = rawLines(file)
 		if older == nil {
-			out.view = stackdump.NewView(file, stackdump.Options{})
+			out.view = stackdump.NewView(file, options)
 			return out
 		}
 		before, err := parseDump(ctx, children, older.Name)
@@ -105,7 +106,7 @@ func (m *Model) readDump(older *DumpEntry) tea.Cmd {
 			out.err = fmt.Errorf("the older dump: %w", err)
 			return out
 		}
-		out.view, out.compared = stackdump.NewDiff(before, file, stackdump.Options{}), older.Name
+		out.view, out.compared = stackdump.NewDiff(before, file, options), older.Name
 		return out
 	}
 }

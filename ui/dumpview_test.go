@@ -119,6 +119,18 @@ func TestDumpView(t *testing.T) {
 	}
 }
 
+// What was configured of a session holds for its dumps in the view too.
+func TestDumpViewKnowsTheLoopThatWasNamed(t *testing.T) {
+	kept := dumped(t)
+	kept.dumps[1].LoopThread = "1"
+	s := newScreen(t, runningChild(), About{Name: "local"}, 120, 40)
+	s.supervise(kept, runningChild())
+	s.press("6", "j", "enter")
+	if frame := ansi.Strip(s.m.frame()); !strings.Contains(frame, "LOOP  1 [") {
+		t.Errorf("the loop is not goroutine 1:\n%s", frame)
+	}
+}
+
 func TestDumpSearchLooksIntoWhatIsFolded(t *testing.T) {
 	s := newDumps(t, 120, 40)
 	s.press("enter", "/")

@@ -76,6 +76,7 @@ type DumpEntry struct {
 	Format     string
 	Verdict    string
 	Culprit    string
+	LoopThread string // where its event loop runs, as was configured; empty: recognised
 }
 
 // About is what the header says of a feed.

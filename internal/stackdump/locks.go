@@ -307,7 +307,7 @@ func (a *Analysis) unclearWords() string {
 	case len(a.Culprits) > 0:
 		return "no event loop is known; most suspect: " + a.Culprits[0].where()
 	}
-	return "no event loop is known; name it with --loop-thread"
+	return "no event loop is known; loop_thread names one"
 }
 
 // place is `agent.py:13 call_tool`, as far as it is known.

@@ -61,6 +61,7 @@ type Dump struct {
 	Format     *string             `json:"format"`
 	Verdict    *string             `json:"verdict"`
 	Culprit    *string             `json:"culprit"`
+	LoopThread string              `json:"loop_thread,omitempty"` // as was configured; empty: recognised
 }
 
 // Children gives what a serve keeps of the sessions that it supervises. Its

@@ -254,7 +254,7 @@ func (c remoteChildren) Dumps(ctx context.Context, id watchdog.ID) ([]ui.DumpEnt
 	out := make([]ui.DumpEntry, len(list))
 	for i, d := range list {
 		out[i] = ui.DumpEntry{Name: d.ID, ID: d.SessionID, Generation: d.Generation, At: d.At, Reason: d.Reason, Bytes: d.Bytes,
-			Truncated: d.Truncated, Method: known(d.Method), Format: known(d.Format), Verdict: known(d.Verdict), Culprit: known(d.Culprit)}
+			Truncated: d.Truncated, Method: known(d.Method), Format: known(d.Format), Verdict: known(d.Verdict), Culprit: known(d.Culprit), LoopThread: d.LoopThread}
 	}
 	return out, err
 }
@@ -282,7 +282,7 @@ func (c servedChildren) Dumps(_ context.Context, id watchdog.ID) ([]serveview.Du
 	for i, h := range list {
 		e := dumpEntry(&h)
 		out[i] = serveview.Dump{ID: h.ID, SessionID: e.ID, Generation: e.Generation, At: h.At.Time, Reason: h.Reason, Method: h.Method,
-			Bytes: h.Bytes, Truncated: h.Truncated, Format: h.Format, Verdict: h.Verdict, Culprit: h.Culprit}
+			Bytes: h.Bytes, Truncated: h.Truncated, Format: h.Format, Verdict: h.Verdict, Culprit: h.Culprit, LoopThread: h.LoopThread}
 	}
 	return out, nil
 }

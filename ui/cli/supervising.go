@@ -200,7 +200,7 @@ func (c localChildren) Dumps(ctx context.Context, id watchdog.ID) ([]ui.DumpEntr
 
 func dumpEntry(h *process.DumpHeader) ui.DumpEntry {
 	e := ui.DumpEntry{Name: h.ID, ID: watchdog.ID(h.SessionID), At: h.At.Time, Reason: h.Reason, Bytes: h.Bytes, Truncated: h.Truncated,
-		Method: known(h.Method), Format: known(h.Format), Verdict: known(h.Verdict), Culprit: known(h.Culprit)}
+		Method: known(h.Method), Format: known(h.Format), Verdict: known(h.Verdict), Culprit: known(h.Culprit), LoopThread: h.LoopThread}
 	if h.Generation != nil {
 		e.Generation = watchdog.Generation(*h.Generation)
 	}
