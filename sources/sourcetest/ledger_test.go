@@ -4,6 +4,7 @@ package sourcetest_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
@@ -19,9 +20,8 @@ func (m memory) Open(testing.TB) (watchdog.Ledger, func()) {
 }
 
 func TestMemoryLedger(t *testing.T) {
-	stores := 0
+	var stores atomic.Int64 // cases run at once
 	sourcetest.RunLedger(t, sourcetest.LedgerHarness{InMemory: true, Serve: func(testing.TB) sourcetest.LedgerStore {
-		stores++
-		return memory{watchdog.NewMemoryLedger(fmt.Sprintf("store %d", stores), nil)}
+		return memory{watchdog.NewMemoryLedger(fmt.Sprintf("store %d", stores.Add(1)), nil)}
 	}})
 }
