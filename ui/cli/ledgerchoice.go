@@ -45,23 +45,48 @@ func (l *ledgerStores) find(ctx context.Context, retried <-chan struct{}, waits 
 	}
 }
 
-// choose asks the buses which store decides; empty: none yet, and why.
+// choose asks the buses which store decides; empty: none yet, and why. Where none is
+// named and this process may name one it does so first: of two that start together
+// and know different stores one loses, and goes by what stands then.
 func (l *ledgerStores) choose(ctx context.Context, waited time.Duration) (name, why string) {
+	l.dropOptional(ctx, waited)
+	name, why, named := l.look(ctx)
+	if named || name == "" || name == watchdog.AuthorityFile || l.reads || l.seal.Usable() != nil {
+		return name, why
+	}
+	l.name(ctx, name)
+	name, why, _ = l.look(ctx)
+	return name, why
+}
+
+// name names a store. Whoever settles does it again, and tells what it fails at.
+func (l *ledgerStores) name(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(ctx, readMarks)
 	defer cancel()
-	l.dropOptional(ctx, waited)
+	ledger := l.ledgerOf(name)
+	if ledger.Check(ctx) == nil {
+		_ = watchdog.NameAuthority(ctx, ledger.Authority(), l.nameable())
+	}
+}
+
+// look is the choice by what the buses say now, and whether any names a store.
+func (l *ledgerStores) look(ctx context.Context) (name, why string, named bool) {
+	ctx, cancel := context.WithTimeout(ctx, readMarks)
+	defer cancel()
 	marks := watchdog.ReadMarks(ctx, l.markers())
 	l.expect(marks)
+	named = slices.ContainsFunc(marks, func(m watchdog.Mark) bool { return m.Found })
 	contenders := []watchdog.Contender{
 		l.contender(watchdog.AuthorityJetStream, l.nats, &marks),
 		l.contender(watchdog.AuthorityRedis, l.redis, &marks),
 		{Name: watchdog.AuthorityFile, Configured: l.o.File != nil},
 	}
 	if l.reads {
-		return l.onlyNamed(marks)
+		name, why = l.onlyNamed(marks)
+		return name, why, named
 	}
 	choice := watchdog.ChooseAuthority(string(l.settings.Ledger), contenders, marks)
-	return choice.Name, choice.Reason
+	return choice.Name, choice.Reason, named
 }
 
 // expect tells the ledger on NATS what another bus names: a stream that is named
