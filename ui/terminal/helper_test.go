@@ -20,7 +20,7 @@ import (
 
 // The test binary runs itself again as the program on the terminal.
 const (
-	helperVariable = "SESSIONWATCH_TERMINAL_HELPER" // "screen", or "busy": draws without being asked
+	helperVariable = "SESSIONWATCH_TERMINAL_HELPER" // "screen"; "busy": draws without being asked; "tidies": takes a while to end
 	reportVariable = "SESSIONWATCH_TERMINAL_REPORT" // a file for what cannot be seen on the screen
 	bareVariable   = "SESSIONWATCH_TERMINAL_BARE"   // "1": without a guardian
 )
@@ -80,6 +80,10 @@ func helper(mode string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	case result.Signal != nil:
+		if mode == "tidies" {
+			_ = os.WriteFile(model.report, []byte("tidies"), 0o600)
+			time.Sleep(300 * time.Millisecond) // it puts away what it holds
+		}
 		fmt.Fprintf(os.Stderr, "ended by %v\n", result.Signal)
 		return 3
 	}

@@ -169,6 +169,21 @@ func TestHangUpEndsTheProgram(t *testing.T) {
 	}
 }
 
+// One hang-up is more than one signal: none of the rest takes a program that puts
+// its things away.
+func TestHangUpAgainLetsTheProgramEnd(t *testing.T) {
+	t.Parallel()
+	report := filepath.Join(t.TempDir(), "report")
+	p := terminaltest.StartPTY(t, terminaltest.Normal, helperCommand(t, "tidies", reportVariable+"="+report))
+	p.Await("SCREEN")
+	p.HangUp()
+	p.Until("it tidies", func() bool { text, _ := os.ReadFile(report); return string(text) == "tidies" })
+	p.Signal(syscall.SIGHUP)
+	if code, _ := p.Ended(); code != 3 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 func TestResize(t *testing.T) {
 	p := terminaltest.StartPTY(t, terminaltest.Normal, helperCommand(t, "screen"))
 	p.Await("SCREEN 80x24")

@@ -36,10 +36,15 @@ func (w *watcher) start(ctx context.Context) {
 	w.t.Go(func() { w.loop(ctx.Done()) })
 }
 
-// finish ends the watcher after the program.
+// finish ends the watcher after the program. A terminal that is gone is told of
+// more than once, by the kernel and by whoever led its session: the next SIGHUP
+// must not kill us before our caller has put everything away.
 func (w *watcher) finish() {
 	w.once.Do(func() { close(w.done) })
 	<-w.ended
+	if w.ending.get() == unix.SIGHUP {
+		signal.Ignore(unix.SIGHUP)
+	}
 	signal.Stop(w.signals)
 	if w.force != nil {
 		w.force.Stop()
