@@ -162,7 +162,7 @@ func (bk *book) passed(g Generation) bool { return g < bk.newest() || bk.end(g) 
 // ledgerShown is how well ends can be settled, for people.
 func (t *Tracker) ledgerShown(now time.Duration) LedgerView {
 	s := &t.settles
-	v := LedgerView{Known: s.known, Authority: s.ledger.Authority, Ready: s.ledger.Ready, Unnamed: s.ledger.Unnamed, Reason: s.ledger.Reason,
+	v := LedgerView{Known: s.known, Authority: s.ledger.Authority, Ready: s.ledger.Ready, Read: s.followed, Unnamed: s.ledger.Unnamed, Reason: s.ledger.Reason,
 		Warning: s.ledger.Warning, Sweeping: t.sweeping(), LastPass: -1, PassWhy: s.passWhy, Settled: s.settled,
 		Waiting: s.owed, Late: s.kept}
 	for _, id := range s.pasts {

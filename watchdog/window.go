@@ -152,6 +152,7 @@ type LedgerView struct {
 	Known     bool // a ledger was opened at all
 	Authority Authority
 	Ready     bool
+	Read      bool   // it has told all that stood in it
 	Unnamed   bool   // nobody ever named one: nothing was settled, and nothing is away
 	Reason    string // why not, and what it would need
 	Warning   string

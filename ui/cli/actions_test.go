@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -97,7 +98,7 @@ type told struct {
 // act gives an action and waits for its fate.
 func (y *yard) act(args ...string) (code int, a told, errs string) {
 	y.t.Helper()
-	cmd := program(y.t, y.here, append(append(args, "--json", "--config", y.config, "--wait", "10s"), y.sources...)...)
+	cmd := program(y.t, y.here, append(append(args, "--json", "--config", y.config, "--wait", "4s"), y.sources...)...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	_ = cmd.Run() // the code tells
@@ -212,9 +213,11 @@ func TestExpireReachesEveryStore(t *testing.T) {
 	a := &agent{id: "five", every: 500 * time.Millisecond, plain: true}
 	stop := make(chan struct{})
 	done := make(chan struct{})
+	var sent atomic.Int64
 	go func() {
 		defer close(done)
-		f.beatsWhile(a, func(int) bool {
+		f.beatsWhile(a, func(n int) bool {
+			sent.Store(int64(n))
 			select {
 			case <-stop:
 				return false
@@ -225,6 +228,8 @@ func TestExpireReachesEveryStore(t *testing.T) {
 	}()
 	defer func() { close(stop); <-done }()
 	f.eventually("it runs", func() bool { _, v := f.view(0, "five"); return v == "running" })
+	// Whole seconds of uptime alone tell its beats from those of a new run.
+	f.eventually("it has run for a while", func() bool { return sent.Load() > 6 })
 	out, err := f.ask(0, "restart", "five", "--yes", "--json")
 	if err == nil || !strings.Contains(out, `"refused"`) || !strings.Contains(out, "nobody supervises it") {
 		t.Errorf("a restart: %v\n%s", err, out)
@@ -246,6 +251,11 @@ func TestExpireReachesEveryStore(t *testing.T) {
 	out, err = f.ask(1, "expire", "five", "--yes", "--json")
 	if err == nil || !strings.Contains(out, `"lost_race"`) {
 		t.Errorf("a second expire: %v\n%s", err, out)
+	}
+	// Its publisher beats on. Who has no serve to ask reads the ledger itself.
+	alone := program(t, f.environ, "get", "five", "--json", "--data-dir", t.TempDir(), "--nats", "nats://"+f.nats, "--redis", "redis://"+f.redis, "--wait", "4s")
+	if text, err := alone.Output(); !strings.Contains(string(text), `"verdict":"expired"`) && !strings.Contains(string(text), `"verdict": "expired"`) {
+		t.Errorf("without a serve: %v\n%s", err, text)
 	}
 }
 

@@ -73,7 +73,11 @@ func (a *app) window(c *cobra.Command, q *asking, ask watchdog.Ask) (watchdog.Wi
 		defer client.Close()
 		return a.throughServe(ctx, client, q, ask)
 	}
-	watching, err := newObserver(settings, observerOptions{clock: clock.System(), log: log, ping: true}).start()
+	o := observerOptions{clock: clock.System(), log: log, ping: true}
+	if o.settling, err = newSettling(settings, settlingOptions{clock: o.clock, log: log, spawn: plainly}); err != nil {
+		return watchdog.Window{}, misconfigured(err)
+	}
+	watching, err := newObserver(settings, o).start()
 	if err != nil {
 		return watchdog.Window{}, err
 	}
@@ -85,6 +89,9 @@ func (a *app) window(c *cobra.Command, q *asking, ask watchdog.Ask) (watchdog.Wi
 	}
 	if stopErr := watching.stop(); err == nil && stopErr != nil {
 		err = stopErr
+	}
+	if l := &w.Ledger; err == nil && w.Total > 0 && !l.Read && !l.Unnamed {
+		a.note("the ledger was not read: who has ended may be said to live")
 	}
 	return w, err
 }

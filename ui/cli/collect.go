@@ -35,7 +35,7 @@ func (s *started) collect(ctx context.Context, wait time.Duration, a watchdog.As
 			if err != nil {
 				return w, err
 			}
-			if settled(w.Links) {
+			if settled(w.Links) && s.endsKnown(w) {
 				return s.look(ctx, a)
 			}
 		}
@@ -97,6 +97,14 @@ func (s *started) look(ctx context.Context, a watchdog.Ask) (watchdog.Window, er
 		return w, untold(err)
 	}
 	return w, nil
+}
+
+// endsKnown reports whether the ledger has told what has ended, or cannot tell it
+// soon: the bus that could hold it is away.
+func (s *started) endsKnown(w watchdog.Window) bool {
+	l := &w.Ledger
+	return s.settling == nil || l.Read || l.Known && !l.Ready ||
+		slices.ContainsFunc(w.Links, func(l watchdog.Link) bool { return l.Phase == watchdog.LinkDown })
 }
 
 // settled reports whether waiting cannot tell more: every source has failed
