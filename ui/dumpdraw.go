@@ -1,6 +1,10 @@
 package ui
 
-import "github.com/sessionwatch/sessionwatch/internal/stackdump"
+import (
+	"time"
+
+	"github.com/sessionwatch/sessionwatch/internal/stackdump"
+)
 
 // Where the lines of a dump begin.
 const (
@@ -24,7 +28,14 @@ func dumpIndent(l *dumpLine) int {
 // drawDump shows one dump: the verdict, the loop's thread, then all stacks.
 func (m *Model) drawDump(p *painter) {
 	d := &m.dump
-	rest := []segment{{m.styles.Dim, stamp(d.entry.At.UnixNano(), m.window.Now.Wall), 3, 30}}
+	var rest []segment
+	if at := d.entry.At; !at.IsZero() {
+		text := stamp(at.UnixNano(), m.window.Now.Wall)
+		if m.onlyDumps() { // it may be of any day
+			text = at.UTC().Format(time.DateTime + "Z")
+		}
+		rest = append(rest, segment{m.styles.Dim, text, 3, 30})
+	}
 	if d.view != nil {
 		rest = append([]segment{{Style{}, d.view.Title, 3, 45}}, rest...)
 	}
@@ -32,9 +43,17 @@ func (m *Model) drawDump(p *painter) {
 		rest = append(rest, segment{m.styles.Wait, d.order.String(), 3, 54})
 	}
 	if d.compared != "" {
-		rest = append(rest, segment{m.styles.Wait, "compared", 3, 55})
+		text := "compared"
+		if m.onlyDumps() {
+			text += " with " + fileName(d.compared, max(m.width/4, shortName))
+		}
+		rest = append(rest, segment{m.styles.Wait, text, 3, 55})
 	}
-	m.drawLinesTitle(p, "DUMP", sessionName(d.entry.ID, d.entry.Generation, longName+5), rest...)
+	name := sessionName(d.entry.ID, d.entry.Generation, longName+5)
+	if d.entry.ID == "" { // a file
+		name = fileName(d.entry.Name, max(m.width/3, shortName))
+	}
+	m.drawLinesTitle(p, "DUMP", name, rest...)
 	switch {
 	case d.trouble != "":
 		p.pad(1)

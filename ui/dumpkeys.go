@@ -111,6 +111,9 @@ func needsOlder(m *Model) string {
 	if m.dump.compared != "" {
 		return ""
 	}
+	if m.onlyDumps() && len(m.opt.Dumps) < 2 {
+		return "one file is shown; dump-view OLDER NEWER compares two"
+	}
 	if _, ok := m.olderDump(&m.dump.entry); !ok {
 		return "no older dump of " + string(m.dump.entry.ID) + " is there to compare it with"
 	}
@@ -124,7 +127,11 @@ func (m *Model) compareDump() tea.Cmd {
 		return m.readDump(nil)
 	}
 	older, _ := m.olderDump(&m.dump.entry)
-	m.say("comparing it with the dump of " + stamp(older.At.UnixNano(), m.window.Now.Wall))
+	what := older.Name
+	if !m.onlyDumps() {
+		what = "the dump of " + stamp(older.At.UnixNano(), m.window.Now.Wall)
+	}
+	m.say("comparing it with " + what)
 	return m.readDump(&older)
 }
 

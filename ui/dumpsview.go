@@ -179,8 +179,12 @@ func dumpMeans(verdict string) meaning {
 	return meansNothing
 }
 
-// olderDump is the next older dump of the same session that has a text.
+// olderDump is the next older dump of the same session that has a text; of files
+// the one that was named first.
 func (m *Model) olderDump(e *DumpEntry) (DumpEntry, bool) {
+	if m.onlyDumps() {
+		return m.opt.Dumps[len(m.opt.Dumps)-1], len(m.opt.Dumps) > 1
+	}
 	for i := range m.dumps.list {
 		o := &m.dumps.list[i]
 		if o.ID == e.ID && o.Name != e.Name && o.At.Before(e.At) && o.Bytes > 0 {

@@ -85,13 +85,17 @@ func (m *Model) showDump(e DumpEntry) {
 // readDump reads and parses a dump, and an older one to compare it with, off
 // the screen's goroutine.
 func (m *Model) readDump(older *DumpEntry) tea.Cmd {
-	children, gen, opened, name := m.children, m.gen, m.dump.opened, m.dump.entry.Name
+	gen, opened, name := m.gen, m.dump.opened, m.dump.entry.Name
+	read := m.opt.ReadDump
+	if !m.onlyDumps() {
+		read = m.children.Dump
+	}
 	options := stackdump.Options{LoopThread: m.dump.entry.LoopThread}
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(context.Background(), dumpsLimit)
 		defer cancel()
 		out := dumpRead{gen: gen, opened: opened}
-		file, err := parseDump(ctx, children, name)
+		file, err := parseDump(ctx, read, name)
 		if err != nil {
 			out.err = err
 			return out
@@ -101,7 +105,7 @@ func (m *Model) readDump(older *DumpEntry) tea.Cmd {
 			out.view = stackdump.NewView(file, options)
 			return out
 		}
-		before, err := parseDump(ctx, children, older.Name)
+		before, err := parseDump(ctx, read, older.Name)
 		if err != nil {
 			out.err = fmt.Errorf("the older dump: %w", err)
 			return out
@@ -111,8 +115,8 @@ func (m *Model) readDump(older *DumpEntry) tea.Cmd {
 	}
 }
 
-func parseDump(ctx context.Context, children Children, name string) (*stackdump.File, error) {
-	text, err := children.Dump(ctx, name)
+func parseDump(ctx context.Context, read func(context.Context, string) ([]byte, error), name string) (*stackdump.File, error) {
+	text, err := read(ctx, name)
 	if err != nil {
 		return nil, err
 	}

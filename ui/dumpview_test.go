@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -282,5 +283,73 @@ func TestDumpComparesLikeWithLike(t *testing.T) {
 	frame := ansi.Strip(s.m.frame())
 	if strings.Contains(frame, "different kinds") || !strings.Contains(frame, "0 new, 0 gone") {
 		t.Errorf("not compared with its like:\n%s", frame)
+	}
+}
+
+// newFiles is a screen on dumps out of files alone, the newest first.
+func newFiles(t testing.TB, width, height int, names ...string) *screen {
+	t.Helper()
+	return newScreen(t, watchdog.Window{}, About{}, width, height, func(o *Options) {
+		o.Feed = nil
+		for _, name := range names {
+			o.Dumps = append(o.Dumps, DumpEntry{Name: name})
+		}
+		o.ReadDump = func(_ context.Context, name string) ([]byte, error) { return []byte(dumpText(t, name)), nil }
+	})
+}
+
+// Of a file there is the dump view alone: whatever needs sessions says why it is
+// off, and below the bottom is the way out.
+func TestDumpViewOfAFile(t *testing.T) {
+	for _, leave := range []string{"esc", "q", "ctrl+c"} {
+		s := newFiles(t, 80, 24, "py311-loopwatchdog-dump_only-stderr.txt")
+		frame := ansi.Strip(s.m.frame())
+		for _, want := range []string{"DUMP  py311-loop", "python faulthandler", "WEDGED", "> gateway.py:10  rebuild_index", "v raw"} {
+			if !strings.Contains(frame, want) {
+				t.Errorf("no %q in\n%s", want, frame)
+			}
+		}
+		for _, not := range []string{"NO SERVER", "drops", "esc back", "compare"} {
+			if strings.Contains(frame, not) {
+				t.Errorf("%q in\n%s", not, frame)
+			}
+		}
+		for _, key := range []string{"1", "2", "3", "4", "5", "6", "[", "]", "ctrl+r"} {
+			s.press(key)
+			if s.m.top() != viewDump || s.m.note.text != needsSessions(s.m) {
+				t.Errorf("%s leads to %d and says %q", key, s.m.top(), s.m.note.text)
+			}
+		}
+		if s.press("D"); !strings.Contains(s.m.note.text, "one file is shown") {
+			t.Errorf("D says %q", s.m.note.text)
+		}
+		s.press("?")
+		if s.m.top() != viewHelp {
+			t.Error("there is no help")
+		}
+		if s.press("esc"); s.m.top() != viewDump || s.quit {
+			t.Error("esc does not lead back from help")
+		}
+		if s.press(leave); !s.quit {
+			t.Errorf("%s does not leave", leave)
+		}
+	}
+}
+
+func TestTwoFilesAreCompared(t *testing.T) {
+	s := newFiles(t, 100, 24, "java17-spin-pair-2.txt", "java17-spin-pair-1.txt")
+	frame := ansi.Strip(s.m.frame())
+	for _, want := range []string{"DUMP  java17-spin-pair-2.txt", "compared with java17-spin-pair-1.txt", "0 moved, 28 same, 0 new, 0 gone", "D compare"} {
+		if !strings.Contains(frame, want) {
+			t.Errorf("no %q in\n%s", want, frame)
+		}
+	}
+	s.press("D")
+	if frame := ansi.Strip(s.m.frame()); strings.Contains(frame, "28 same") {
+		t.Errorf("still compared:\n%s", frame)
+	}
+	s.press("D")
+	if frame := ansi.Strip(s.m.frame()); !strings.Contains(frame, "28 same") {
+		t.Errorf("not compared again:\n%s", frame)
 	}
 }

@@ -208,6 +208,9 @@ func needsHost(m *Model) string {
 }
 
 func needsFeed(m *Model) string {
+	if off := needsSessions(m); off != "" {
+		return off
+	}
 	if m.feed == nil {
 		return "nothing is watched yet"
 	}

@@ -22,7 +22,7 @@ type firstRun struct {
 // who named a command wants to choose what to watch.
 func (m *Model) firstRunShown() bool {
 	if m.feed == nil {
-		return true
+		return !m.onlyDumps()
 	}
 	return m.have && !m.ended && m.window.Total == 0 && m.about.Replay == nil && len(m.about.Supervised) == 0
 }

@@ -38,6 +38,9 @@ func (m *Model) drawKeys(p *painter) {
 			if a.foot == "" || a.in&^a.spare&in == 0 || a.group == "views" && a.name == m.views[m.top()].name || (a.group == "screen") != last || m.keys.firstKey(a.name) == "" || m.offReason(a) != "" {
 				continue
 			}
+			if a.name == "leave" && m.onlyDumps() && len(m.layers) == 1 {
+				continue // it quits
+			}
 			if used+width(a)-2 > m.width {
 				continue
 			}

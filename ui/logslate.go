@@ -34,7 +34,7 @@ func (m *Model) outputOf(id watchdog.ID) Output {
 // listened to.
 func needsOutput(m *Model) string {
 	switch {
-	case m.about.Replay != nil:
+	case m.about.Replay != nil, m.onlyDumps():
 		return needsChildren(m)
 	case m.outputOf(m.table.cursor) == nil && m.about.NoOutput != "":
 		return m.about.NoOutput

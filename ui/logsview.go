@@ -67,6 +67,8 @@ type logsArrived struct {
 // needsChildren: nobody runs behind a feed that only looks.
 func needsChildren(m *Model) string {
 	switch {
+	case m.onlyDumps():
+		return needsSessions(m)
 	case m.about.Replay != nil:
 		return "a recording has no output and no dumps of its own"
 	case m.children == nil:

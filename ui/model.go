@@ -136,6 +136,9 @@ func (m *Model) Init() tea.Cmd {
 	if m.theme == ThemeAuto {
 		cmds = append(cmds, tea.RequestBackgroundColor)
 	}
+	if m.onlyDumps() {
+		cmds = append(cmds, m.openFiles())
+	}
 	if m.opt.Feed != nil {
 		cmds = append(cmds, m.attach(m.opt.Feed, About{}))
 	}

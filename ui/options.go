@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -13,6 +14,12 @@ type Options struct {
 	Host Host
 	// Feed is shown at once; nil: the first-run page, or Open.
 	Feed Feed
+	// Dumps are shown alone, with no sessions behind them: the first one, compared
+	// with the second, an older one, if there is one. None: sessions are shown.
+	Dumps []DumpEntry
+	// ReadDump reads the text of one of Dumps, by its name. It runs off the screen's
+	// goroutine.
+	ReadDump func(ctx context.Context, name string) ([]byte, error)
 	// Open is opened at start, off the screen's goroutine; nil nothing.
 	Open *Target
 

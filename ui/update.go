@@ -277,7 +277,8 @@ func (m *Model) paste(text string) tea.Cmd {
 	return m.typed(text)
 }
 
-// undoLayer is esc: what lies on top goes first. It never quits.
+// undoLayer is esc: what lies on top goes first. It never quits, unless files alone
+// are shown: below them is nothing.
 func (m *Model) undoLayer() tea.Cmd {
 	if cmd, done := m.dropInput(); done {
 		return cmd
@@ -288,6 +289,8 @@ func (m *Model) undoLayer() tea.Cmd {
 		return nil
 	case m.closeView():
 		return m.ask()
+	case m.onlyDumps():
+		return m.leave()
 	case m.opening.gen != 0:
 		m.opening.cancel()
 		m.opening = opening{}

@@ -71,6 +71,9 @@ func (m *Model) geometry() geometry {
 	if h < 5 || m.firstRunShown() || h < 14 && m.top() == viewQuestion {
 		g.header = min(1, h-g.footer)
 	}
+	if m.onlyDumps() { // it tells of what is watched
+		g.header = 0
+	}
 	left := h - g.header - g.footer
 	g.banners = min(len(m.banners()), max(left-4, 0))
 	g.body = max(left-g.banners, 0)

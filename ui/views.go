@@ -46,7 +46,7 @@ type view struct {
 // allViews is the registry.
 func allViews() []view {
 	return []view{
-		{id: viewSessions, key: "1", name: "sessions", help: "the table of sessions", in: inSessions, draw: (*Model).drawSessions},
+		{id: viewSessions, key: "1", name: "sessions", help: "the table of sessions", in: inSessions, off: needsSessions, draw: (*Model).drawSessions},
 		{id: viewAlerts, key: "2", name: "alerts", help: "what needs somebody, and what was answered", foot: "alerts", in: inAlerts, off: needsFeed, open: (*Model).openAlerts, draw: (*Model).drawAlerts, lines: (*Model).alertLines},
 		{id: viewEvents, key: "3", name: "events", help: "what happened in the fleet", in: inEvents, off: needsFeed, open: (*Model).openAllEvents, draw: (*Model).drawEvents, lines: (*Model).eventLines},
 		{id: viewCommands, key: "4", name: "commands", help: "actions and their fate", in: inCommands, off: needsFeed, open: (*Model).openCommands, draw: (*Model).drawCommands, lines: (*Model).commandLines},
@@ -96,7 +96,7 @@ func (m *Model) showView(id viewID) tea.Cmd {
 
 // closeView takes the top view away and reports whether there was one.
 func (m *Model) closeView() bool {
-	if len(m.layers) == 0 {
+	if len(m.layers) == 0 || m.onlyDumps() && len(m.layers) == 1 {
 		return false
 	}
 	closed := m.top()
@@ -114,6 +114,9 @@ func (m *Model) closeView() bool {
 // oneView is the reason why views cannot be turned through: it holds as long
 // as only one of those with a key can be opened.
 func oneView(m *Model) string {
+	if off := needsSessions(m); off != "" {
+		return off
+	}
 	open := 0
 	for i := range m.views {
 		if v := &m.views[i]; v.key != "" && (v.off == nil || v.off(m) == "") {

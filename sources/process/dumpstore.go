@@ -422,6 +422,19 @@ func openDump(dir *os.Root, name string) (h DumpHeader, body io.ReadCloser, err 
 	return h, dumpBody{in, f}, nil
 }
 
+// CutHeader splits the content of a file out of a store into header and text; ok
+// is false of what is no such file.
+func CutHeader(file string) (h DumpHeader, text string, ok bool) {
+	line, text, ok := strings.Cut(file, "\n")
+	if !ok || len(line) > dumpHeaderMax || !strings.HasPrefix(line, `{"id":"`) {
+		return DumpHeader{}, "", false
+	}
+	if err := json.Unmarshal([]byte(line), &h); err != nil || !strings.HasPrefix(h.ID, h.SessionID+"@") {
+		return DumpHeader{}, "", false
+	}
+	return h, text, true
+}
+
 func readHeader(in *bufio.Reader, h *DumpHeader) error {
 	var line []byte
 	for {

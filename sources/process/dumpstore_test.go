@@ -244,3 +244,26 @@ func FuzzDumpHeader(f *testing.F) {
 		}
 	})
 }
+
+// A file out of the store is told from any other text, whatever was had.
+func TestCutHeader(t *testing.T) {
+	dir := t.TempDir()
+	for i, text := range []string{"Thread 1\n  File \"a.py\"\n", ""} {
+		path, err := NewDumpStore(dir).Save(headerOf("a", storeTime.Add(time.Duration(i)*time.Minute)), []byte(text), 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h, got, ok := CutHeader(string(file)); !ok || got != text || h.SessionID != "a" {
+			t.Errorf("%v, %q, %+v of %s", ok, got, h, file)
+		}
+	}
+	for _, text := range []string{"", "Thread 1\n", "{}\n", `{"id":"a@b","session_id":"c"}` + "\n", `{"id":"a@b","session_id":"a"}`, `{"id":"log line","level":"info"}` + "\nmore\n"} {
+		if _, _, ok := CutHeader(text); ok {
+			t.Errorf("taken for a capture: %s", text)
+		}
+	}
+}

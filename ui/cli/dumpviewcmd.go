@@ -1,17 +1,21 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sessionwatch/sessionwatch/internal/stackdump"
+	"github.com/sessionwatch/sessionwatch/sources/process"
+	"github.com/sessionwatch/sessionwatch/ui"
 )
 
 // standardInput is the name of the file that stands for standard input.
@@ -24,6 +28,7 @@ type dumpViewing struct {
 }
 
 func (a *app) dumpViewCommand() *cobra.Command {
+	var f flags
 	var v dumpViewing
 	c := &cobra.Command{
 		Use:   "dump-view FILE [FILE2]",
@@ -33,16 +38,22 @@ py-spy or /proc, and show the verdict, the thread of the event loop, then all
 other stacks, the most suspect first. Program output around and inside the dump
 does no harm. With FILE2, a later dump of the same process, show what moved.
 
+In a terminal it is the viewer of the screen, with the keys of help (?); two files
+are compared. Without one, with --raw and with --json it is text.
+
 FILE may be - for standard input, and compressed with gzip.`,
 		Example: `  sessionwatch dump-view agent-stderr.log
   sessionwatch dump-view --json first.txt | jq .culprit
   jstack 4711 | sessionwatch dump-view --loop-thread event-loop -`,
 		Args:    cobra.RangeArgs(1, 2),
 		GroupID: groupAsk,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return a.dumpView(v, args)
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.dumpView(c, &f, v, args)
 		},
 	}
+	a.addConfig(c, &f)
+	a.addGuard(c)
+	f.addTheme(c)
 	c.Flags().BoolVar(&v.json, "json", false, "print one JSON object for scripts")
 	c.Flags().BoolVar(&v.raw, "raw", false, "print the text itself, cleaned of control characters")
 	c.Flags().StringVar(&v.loop, "loop-thread", "", "the event loop runs in the thread with this `NAME`, id, label or function")
@@ -50,22 +61,32 @@ FILE may be - for standard input, and compressed with gzip.`,
 	return c
 }
 
-func (a *app) dumpView(v dumpViewing, args []string) error {
+func (a *app) dumpView(c *cobra.Command, f *flags, v dumpViewing, args []string) error {
 	if len(args) == 2 && (v.json || v.raw) {
 		return &usageError{errors.New("--json and --raw take one file; leave the second one out")}
 	}
 	if len(args) == 2 && args[0] == standardInput && args[1] == standardInput {
 		return &usageError{errors.New("standard input can be read once; name a file for one of the two")}
 	}
-	var files []*stackdump.File
+	var dumps []dumpFile
 	for _, name := range args {
-		text, err := a.readDump(name)
+		d, err := a.readDump(name)
 		if err != nil {
 			return err
 		}
-		files = append(files, stackdump.Parse(text))
+		if v.loop != "" {
+			d.entry.LoopThread = v.loop
+		}
+		dumps = append(dumps, d)
 	}
-	options := stackdump.Options{LoopThread: v.loop}
+	if !v.raw && !a.plain(v.json) {
+		return a.showDumps(c, f, dumps)
+	}
+	var files []*stackdump.File
+	for _, d := range dumps {
+		files = append(files, stackdump.Parse(d.text))
+	}
+	options := stackdump.Options{LoopThread: dumps[len(dumps)-1].entry.LoopThread}
 	var verdict stackdump.Verdict
 	var err error
 	switch {
@@ -92,29 +113,59 @@ func (a *app) dumpView(v dumpViewing, args []string) error {
 	return nil
 }
 
+// dumpFile is a dump out of a file. Of one that a supervisor kept, the record in
+// front of its text is in the entry.
+type dumpFile struct {
+	entry ui.DumpEntry // Name is that of the file
+	text  string
+}
+
+// showDumps opens the viewer on a dump, or on two that are compared. Standard input
+// may be one of them: keys come from the terminal.
+func (a *app) showDumps(c *cobra.Command, f *flags, dumps []dumpFile) error {
+	return a.show(c, f, nil, func(*host) {}, func(o *ui.Options) {
+		o.Host = nil
+		for _, d := range slices.Backward(dumps) { // the later one was named last
+			o.Dumps = append(o.Dumps, d.entry)
+		}
+		o.ReadDump = func(_ context.Context, name string) ([]byte, error) {
+			at := slices.IndexFunc(dumps, func(d dumpFile) bool { return d.entry.Name == name })
+			return []byte(dumps[at].text), nil
+		}
+	})
+}
+
 // readDump reads a whole dump. What is longer than a dump can be is left out;
 // reading one byte more lets the parser say so.
-func (a *app) readDump(name string) (string, error) {
+func (a *app) readDump(name string) (dumpFile, error) {
 	var in io.Reader = a.env.Stdin
 	if name != standardInput {
 		file, err := os.Open(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", &usageError{fmt.Errorf("there is no file %q; name a file that holds a dump, or - for standard input", name)}
+			return dumpFile{}, &usageError{fmt.Errorf("there is no file %q; name a file that holds a dump, or - for standard input", name)}
 		}
 		if err != nil {
-			return "", &usageError{fmt.Errorf("cannot open %q: %w; name a file that can be read, or - for standard input", name, reason(err))}
+			return dumpFile{}, &usageError{fmt.Errorf("cannot open %q: %w; name a file that can be read, or - for standard input", name, reason(err))}
 		}
 		defer file.Close()
 		in = file
 		if info, err := file.Stat(); err == nil && info.IsDir() {
-			return "", &usageError{fmt.Errorf("%q is a directory; name a file in it that holds a dump", name)}
+			return dumpFile{}, &usageError{fmt.Errorf("%q is a directory; name a file in it that holds a dump", name)}
 		}
 	}
 	var text strings.Builder
 	if _, err := io.Copy(&text, io.LimitReader(in, stackdump.MaxBytes+1)); err != nil {
-		return "", untold(fmt.Errorf("cannot read %q: %w; try again, or copy it to a file that can be read", name, reason(err)))
+		return dumpFile{}, untold(fmt.Errorf("cannot read %q: %w; try again, or copy it to a file that can be read", name, reason(err)))
 	}
-	return text.String(), nil
+	d := dumpFile{text: text.String()}
+	if h, body, ok := process.CutHeader(d.text); ok {
+		d.entry, d.text = dumpEntry(&h), body
+	}
+	d.entry.Name, d.entry.Bytes = name, int64(len(d.text))
+	if name == standardInput {
+		d.entry.Name = "standard input"
+	}
+	return d, nil
 }
 
 // printRawDump prints the text with its lines, and nothing that a terminal obeys.

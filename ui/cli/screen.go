@@ -23,6 +23,12 @@ func (a *app) screen(c *cobra.Command, f *flags, target *ui.Target) error {
 
 // screenWith is screen with a host that change makes another.
 func (a *app) screenWith(c *cobra.Command, f *flags, target *ui.Target, change func(*host)) error {
+	return a.show(c, f, fileOf(a.env.Stdin), change, func(o *ui.Options) { o.Open = target })
+}
+
+// show runs a screen until somebody leaves. Keys come from a terminal; nil: from
+// that of the process. What is shown is for shown to say.
+func (a *app) show(c *cobra.Command, f *flags, keysFrom *os.File, change func(*host), shown func(*ui.Options)) error {
 	settings, err := a.settings(c, f, true)
 	if err != nil {
 		return err
@@ -44,7 +50,7 @@ func (a *app) screenWith(c *cobra.Command, f *flags, target *ui.Target, change f
 		log.Warn("configuration", "text", text)
 	}
 	tty, err := terminal.Open(terminal.Config{
-		In: fileOf(a.env.Stdin), Out: fileOf(a.env.Stdout),
+		In: keysFrom, Out: fileOf(a.env.Stdout),
 		Env: a.env.Environ, Stderr: a.env.Stderr, CrashFile: crashFile(settings),
 		Guardian: true, Log: log,
 	})
@@ -64,12 +70,13 @@ func (a *app) screenWith(c *cobra.Command, f *flags, target *ui.Target, change f
 		return err
 	}
 	defer watch.disarm()
-	model := ui.New(ui.Options{
-		Host: opens,
-		Open: target, Theme: theme, ASCII: settings.UI.ASCII || capabilities.ASCII,
+	options := ui.Options{
+		Host: opens, Theme: theme, ASCII: settings.UI.ASCII || capabilities.ASCII,
 		Light: capabilities.Light, Mouse: settings.UI.Mouse, KeyMap: keys, Columns: settings.UI.Columns, Copy: tty.Copy, Lag: watch.lag, Memory: memoryHeld,
 		Edit: a.lendEditor(tty), Export: writeExport, Hints: hintsOf(settings),
-	})
+	}
+	shown(&options)
+	model := ui.New(options)
 	defer model.Close()
 	result, err := tty.Run(context.Background(), a.env.onScreen(model), terminal.Options{
 		Capabilities: capabilities, Translate: translate,

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/sessionwatch/sessionwatch/ui/terminal/terminaltest"
 )
 
@@ -164,6 +166,75 @@ func TestDemoScreen(t *testing.T) {
 	if code := tmux.Ended(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
+}
+
+// TestDumpViewerOnTheTerminal looks at one file: the dump view of the screen, with
+// nothing behind it.
+func TestDumpViewerOnTheTerminal(t *testing.T) {
+	p := terminaltest.StartPTY(t, screenSize, program(t, alone(t), "dump-view", sampleDump("py311-loopwatchdog-dump_only-stderr.txt")))
+	p.Await("WEDGED")
+	p.Await("handle_message")
+	p.Type("\r") // folds the loop
+	p.AwaitGone("handle_message")
+	p.Type("/")
+	p.Await("text to look for")
+	p.Type("handle_message") // unfolds what has it
+	p.Await("/ handle_message")
+	p.Type("\r")
+	p.AwaitGone("text to look for")
+	p.Await("1 of 1 have \"handle_message\"")
+	p.Type("v")
+	p.Await(`File "`)
+	p.Type("2")
+	p.Await("no session is watched")
+	p.Type("D")
+	p.Await("one file is shown")
+	p.Type("?")
+	p.Await("LOOK")
+	p.Type("q") // help
+	p.Await(`File "`)
+	p.Type("q")
+	if code, _ := p.Ended(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if before, after := p.SettingsBefore(), p.Settings(); before != after {
+		t.Errorf("the terminal was left as %s, it was %s", after, before)
+	}
+	if p.Mode(ansi.ModeAltScreenSaveCursor) {
+		t.Error("the alternate screen was not left")
+	}
+}
+
+// TestDumpViewerComparesTwo: one of them comes from standard input, so keys come
+// from the terminal.
+func TestDumpViewerComparesTwo(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "sessionwatch")
+	if err := os.Symlink(self, link); err != nil {
+		t.Fatal(err)
+	}
+	shell := terminaltest.Shell(t)
+	shell.Args = []string{shell.Path, "-c", `cat "$1" | "$0" dump-view - "$2"`, link, sampleDump("java17-spin-pair-1.txt"), sampleDump("java17-spin-pair-2.txt")}
+	shell.Env = alone(t)
+	p := terminaltest.StartPTY(t, screenSize, shell)
+	p.Await("compared with standard input")
+	p.Await("0 moved, 28 same, 0 new, 0 gone")
+	p.Type("D")
+	p.AwaitGone("28 same")
+	p.Type("D")
+	p.Await("28 same")
+	p.Type("\x1b") // below it is nothing
+	if code, _ := p.Ended(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// sampleDump is the file of a real dump.
+func sampleDump(name string) string {
+	return filepath.Join("..", "..", "internal", "stackdump", "testdata", name)
 }
 
 // BenchmarkFirstFrame measures from the start of the process to the first frame
