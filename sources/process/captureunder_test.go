@@ -1,6 +1,7 @@
 package process
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -90,6 +91,10 @@ func TestStalledSessionsAreDumpedAlive(t *testing.T) {
 		}
 		return
 	}
+	// What a dump made a program say was work, for a moment.
+	sourcetest.Eventually(captureRoom/3, func() bool {
+		return !slices.ContainsFunc(s.Sessions(), func(st Status) bool { return st.ID != "gateway" && !st.Stalled })
+	})
 	for _, status := range s.Sessions() {
 		kept, err := store.List(status.ID)
 		if err != nil || len(kept) == 0 {
