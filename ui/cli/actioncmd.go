@@ -196,7 +196,8 @@ func (o *ownActor) close() {
 }
 
 // seek looks until a session is seen well enough to pin a command to its
-// execution, or wait is over.
+// execution, and it is known whether that has ended: an end that is read later
+// would look like the command's work. Or wait is over.
 func seek(ctx context.Context, from actor, id watchdog.ID, wait time.Duration) (watchdog.Window, error) {
 	ask := everything()
 	ask.Focus = id
@@ -208,7 +209,9 @@ func seek(ctx context.Context, from actor, id watchdog.ID, wait time.Duration) (
 		}
 		ended := w.Focus != nil && w.Focus.Terminal != nil
 		_, served := from.(servedActor)
-		if pinned(&w) || ended || served || !time.Now().Before(deadline) {
+		own, ours := from.(*ownActor)
+		seen := pinned(&w) && (!ours || own.endsKnown(w))
+		if seen || ended || served || !time.Now().Before(deadline) {
 			return w, nil
 		}
 		select {

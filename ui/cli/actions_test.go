@@ -159,7 +159,7 @@ func TestActionsReachASessionOnAnotherMachine(t *testing.T) {
 				t.Error("it is said to be stopped, and lives")
 			}
 			if code, a, errs := y.act("stop", "s", "--yes"); code == 0 || a.Fate == "effective" {
-				t.Errorf("a stop of what is stopped: code %d, %s, %s", code, a.Fate, errs)
+				t.Errorf("a stop of what is stopped: code %d, %s (%s), %s", code, a.Fate, a.Detail, errs)
 			}
 			y.audited("action.asked", `"op":"stop"`)
 			y.audited("action.fate", `"fate":"effective"`)
