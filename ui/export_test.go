@@ -14,7 +14,7 @@ func exportScreen(t *testing.T, w watchdog.Window, width int) (*screen, *[]Expor
 	t.Helper()
 	var got []Export
 	s := newScreen(t, w, About{Name: "prod"}, width, 24, func(o *Options) {
-		o.Export = func(e Export) (string, error) { got = append(got, e); return "/work/dir/" + e.Path, nil }
+		o.Export = func(e Export) (string, error) { got = append(got, e); return "/home/ops1/" + e.Path, nil }
 	})
 	return s, &got
 }
@@ -35,7 +35,7 @@ func TestExportWritesAllThatMatches(t *testing.T) {
 	if len(*got) != 1 || (*got)[0].Len() != 500 || (*got)[0].Path != "sessions-20261130T031244Z.json" {
 		t.Fatalf("%d exports: %+v", len(*got), s.m.note)
 	}
-	if s.m.note.text != "500 sessions written to /work/dir/sessions-20261130T031244Z.json" {
+	if s.m.note.text != "500 sessions written to /home/ops1/sessions-20261130T031244Z.json" {
 		t.Errorf("said %q", s.m.note.text)
 	}
 	s.show(fleet(500))
