@@ -18,6 +18,7 @@ func journeyThroughTheDemo(t *testing.T, all *pressedKeys) {
 	k.press("down", "j", on(`\] id `))
 	k.press("choose", "enter", "^ order  id")
 	k.reach("etl-nightly")
+	k.see("^── etl-nightly #1 ") // an action is told with the number of its execution
 	k.press("dump", "T", "dump #1 effective")
 	k.press("dump", "T", `effective in \d+s \+1`)
 	dumpsAndOneDump(k)
