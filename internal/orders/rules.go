@@ -1,7 +1,10 @@
 package orders
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/wire"
@@ -20,7 +23,7 @@ type Rules struct {
 
 	Lease         time.Duration // after which a command that was not finished is delivered again; 60 s if 0
 	MaxDeliveries int           // 3 if 0
-	Name          string        // who we are in results: "run@eu1-02/4700"
+	Name          string        // who we are in results, see ProcessName
 	// Refused is told of each command that is not obeyed, besides what is counted
 	// and logged; nil: nobody is. It must not block.
 	Refused func(watchdog.RefusedCommand)
@@ -34,6 +37,22 @@ func (r Rules) WithDefaults() Rules {
 	if r.MaxDeliveries <= 0 {
 		r.MaxDeliveries = 3
 	}
+	return r
+}
+
+// ProcessName is who this process is in results and records, by its part in them:
+// "run@eu1-02/4700".
+func ProcessName(part string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return fmt.Sprintf("%s@%s/%d", part, host, os.Getpid())
+}
+
+// OfGuard gives a guarded process its name in results, unless it has one.
+func (r Rules) OfGuard() Rules {
+	r.Name = cmp.Or(r.Name, ProcessName("guard"))
 	return r
 }
 

@@ -28,6 +28,7 @@ func OpenInbox(o Options, co CommandOptions, log *slog.Logger) (*Inbox, error) {
 	if url := os.Getenv(URLVariable); len(o.URLs) == 0 && url != "" {
 		o.URLs, o.Origin = []string{url}, URLVariable
 	}
+	co.Rules = co.OfGuard()
 	c, err := OpenCommands(o, co, clock.System(), log)
 	if err != nil {
 		return nil, err

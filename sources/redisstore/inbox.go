@@ -28,6 +28,7 @@ func OpenInbox(o Options, co CommandOptions, logger *slog.Logger) (*Inbox, error
 	if url := os.Getenv(URLVariable); o.URL == "" && len(o.Addrs) == 0 && url != "" {
 		o.URL, o.Origin = url, URLVariable
 	}
+	co.Rules = co.OfGuard()
 	c, err := OpenCommands(o, co, clock.System(), logger)
 	if err != nil {
 		return nil, err

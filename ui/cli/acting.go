@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/orders"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/sources/filestore"
 	"github.com/sessionwatch/sessionwatch/sources/httpregistry"
@@ -55,7 +56,7 @@ type acting struct {
 
 // newActing makes an acting; nothing is opened before the first action.
 func newActing(settings *config.Config, o actingOptions) *acting {
-	a := &acting{o: o, settings: settings, by: writerName(o.role), audit: o.audit, refusals: newRefusals()}
+	a := &acting{o: o, settings: settings, by: orders.ProcessName(o.role), audit: o.audit, refusals: newRefusals()}
 	if o.hook == nil {
 		a.o.hook = httpregistry.NewReleaser(settings.Registry.Release, settings.Registry.ReleaseTimeout, o.clock, o.log)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/orders"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/sources/serveview"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -157,7 +158,7 @@ func (a *app) actor(ctx context.Context, c *cobra.Command, settings *config.Conf
 	}
 	o := observerOptions{clock: clock.System(), log: log, ping: true}
 	acts := actingOptions{role: "cli", clock: o.clock, log: log, spawn: plainly}
-	if o.settling, err = newSettling(settings, settlingOptions{Writer: writerName(acts.role), OnDemand: true, clock: o.clock, log: log, spawn: plainly}); err != nil {
+	if o.settling, err = newSettling(settings, settlingOptions{Writer: orders.ProcessName(acts.role), OnDemand: true, clock: o.clock, log: log, spawn: plainly}); err != nil {
 		return nil, errors.Join(misconfigured(err), closeLog.Close())
 	}
 	acts.settling = o.settling

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/orders"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/sources/process"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -182,7 +183,7 @@ func newDumpGather(settings *config.Config, ways []*commandBus, log *slog.Logger
 // gatherOnce brings in what a one-shot command may list.
 func gatherOnce(ctx context.Context, settings *config.Config, id watchdog.ID) {
 	log := slog.New(slog.DiscardHandler)
-	ways := commandBuses(settings, writerName("cli"), func() string { return "" }, nil, clock.System(), log, plainly)
+	ways := commandBuses(settings, orders.ProcessName("cli"), func() string { return "" }, nil, clock.System(), log, plainly)
 	newDumpGather(settings, ways, log).gather(ctx, id)
 	for _, b := range ways {
 		b.close()

@@ -167,7 +167,7 @@ func TestDumpOfAGuardedAgent(t *testing.T) {
 	eachBus(t, func(t *testing.T, bus string) {
 		sources, address := onBus(t, bus)
 		y := yardOf(t, dumpConfig, sources)
-		rules := orders.Rules{TrustLoopback: true, Name: "agent@there/1"}
+		rules := orders.Rules{TrustLoopback: true}
 		o := guard.Options{ID: "go-agent", Interval: time.Second, RedisTTL: 5 * time.Second}
 		if bus == "NATS" {
 			options := natsbus.Options{URLs: []string{"nats://" + address}}
@@ -201,7 +201,7 @@ func TestDumpOfAGuardedAgent(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		y.want(0, "effective", "from agent@there/1", "dump", "go-agent", "--yes")
+		y.want(0, "effective", "from "+orders.ProcessName("guard"), "dump", "go-agent", "--yes")
 		list := y.dumps("go-agent")
 		if len(list) != 1 || list[0].Format != "go" || list[0].Method != "guard" {
 			t.Fatalf("listed are %+v", list)

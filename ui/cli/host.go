@@ -8,6 +8,7 @@ import (
 	"github.com/sessionwatch/sessionwatch/demo"
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/orders"
 	"github.com/sessionwatch/sessionwatch/sources/serveview"
 	"github.com/sessionwatch/sessionwatch/ui"
 )
@@ -195,14 +196,14 @@ func (h *host) observe(settings, ends *config.Config) (*started, error) {
 		ends = settings
 	}
 	var err error
-	if o.settling, err = newSettling(ends, settlingOptions{Writer: writerName(acts.role), OnDemand: !demo, clock: o.clock, log: h.log, spawn: h.spawn}); err != nil {
+	if o.settling, err = newSettling(ends, settlingOptions{Writer: orders.ProcessName(acts.role), OnDemand: !demo, clock: o.clock, log: h.log, spawn: h.spawn}); err != nil {
 		return nil, misconfigured(err)
 	}
 	acts.settling = o.settling
 	if !settings.ReadOnly {
 		o.acting = newActing(settings, acts)
 	}
-	o.alerting, err = newAlerting(settings, alertingOptions{demo: demo, ringer: h.rings, writer: writerName("screen"), clock: o.clock, log: h.log, spawn: h.spawn})
+	o.alerting, err = newAlerting(settings, alertingOptions{demo: demo, ringer: h.rings, writer: orders.ProcessName("screen"), clock: o.clock, log: h.log, spawn: h.spawn})
 	if err != nil {
 		return nil, misconfigured(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
-// release runs the hooks that give back what an expired session held, and says
-// how they ended; empty: there are none.
+// release runs the hook that gives back what an expired session held, and says
+// how it ended. A hook of another process is not known here, and is not run.
 func (a *acting) release(ctx context.Context, r watchdog.Record) string {
 	agent := ""
 	if d := a.look(ctx, r.ID); d != nil {
@@ -19,7 +19,7 @@ func (a *acting) release(ctx context.Context, r watchdog.Record) string {
 	did := a.o.hook.Run(ctx, r, agent)
 	switch {
 	case !did.Ran:
-		return ""
+		return "no release hook is configured here (registry.release): nothing was given back"
 	case did.OK:
 		return "release hook done in " + spell(did.Took.Round(10*time.Millisecond))
 	}

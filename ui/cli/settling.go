@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,15 +98,6 @@ func newSettling(settings *config.Config, o settlingOptions) (*settling, error) 
 // writes reports whether this process may settle, and has where.
 func (s *settling) writes() bool {
 	return s.o.Writer != "" && (s.o.File != nil || len(s.stores.all()) > 0)
-}
-
-// writerName is who a process is in records: "serve@eu1-01/812".
-func writerName(command string) string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "localhost"
-	}
-	return fmt.Sprintf("%s@%s/%d", command, host, os.Getpid())
 }
 
 // effects carries out what the engine decides. It is EngineConfig.Effects.

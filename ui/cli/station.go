@@ -10,6 +10,7 @@ import (
 
 	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/config"
+	"github.com/sessionwatch/sessionwatch/internal/orders"
 	"github.com/sessionwatch/sessionwatch/sources/filestore"
 	"github.com/sessionwatch/sessionwatch/sources/httpregistry"
 	"github.com/sessionwatch/sessionwatch/sources/process"
@@ -66,7 +67,7 @@ type stationOptions struct {
 func openStation(settings *config.Config, o stationOptions) (s *station, err error) {
 	s = &station{settings: settings, log: o.log, clock: clock.System(), leave: func() {}}
 	if !settings.ReadOnly {
-		s.writer = writerName(o.role)
+		s.writer = orders.ProcessName(o.role)
 	}
 	defer func() {
 		if err != nil {
@@ -100,7 +101,7 @@ func openStation(settings *config.Config, o stationOptions) (s *station, err err
 	s.hook = httpregistry.NewReleaser(settings.Registry.Release, settings.Registry.ReleaseTimeout, s.clock, o.log)
 	s.acting = newActing(settings, actingOptions{role: o.role, settling: s.settling, children: func() *supervising { return s.children }, audit: s.audit,
 		hook: s.hook, clock: s.clock, log: o.log, spawn: o.spawn})
-	alerts, err := newAlerting(settings, alertingOptions{ringer: o.ringer, clears: o.role == roleServe, writer: writerName(o.role), clock: s.clock, log: o.log, spawn: o.spawn})
+	alerts, err := newAlerting(settings, alertingOptions{ringer: o.ringer, clears: o.role == roleServe, writer: orders.ProcessName(o.role), clock: s.clock, log: o.log, spawn: o.spawn})
 	if err != nil {
 		return s, misconfigured(err)
 	}
