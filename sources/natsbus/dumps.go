@@ -2,6 +2,8 @@ package natsbus
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -63,10 +65,11 @@ func (c *Commands) PublishDump(ctx context.Context, d wire.Dump) error {
 // storeDump puts the text of a dump into the object store, and gives the message
 // that names it; or one with as much of the text as it can hold.
 func (c *Commands) storeDump(ctx context.Context, conn *conn, d wire.Dump, room, header int) ([]byte, error) {
-	err := c.unlessDenied(ctx, func(ctx context.Context) error { return c.putObject(ctx, conn, d.Command, d.Text) })
+	name := objectName(d.Command, d.Text)
+	err := c.unlessDenied(ctx, func(ctx context.Context) error { return c.putObject(ctx, conn, name, d.Text) })
 	switch {
 	case err == nil:
-		d.Object, d.Bytes, d.Text = d.Command, int64(len(d.Text)), nil
+		d.Object, d.Bytes, d.Text = name, int64(len(d.Text)), nil
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("it did not get into the object store %s in time: %w", wire.DumpsBucket, ctx.Err())
 	default:
@@ -76,12 +79,23 @@ func (c *Commands) storeDump(ctx context.Context, conn *conn, d wire.Dump, room,
 	return wire.EncodeDump(d)
 }
 
-// putObject keeps a text in the object store of dumps. If that is full, the
-// oldest make room.
+// objectName names the object of a text that answers a command. No two texts have
+// one name, so that an object is never replaced while somebody reads it: a reader
+// of the client library would wait in vain for the pieces of the old one.
+func objectName(command string, text []byte) string {
+	sum := sha256.Sum256(text)
+	return command + "." + hex.EncodeToString(sum[:8])
+}
+
+// putObject keeps a text in the object store of dumps, if it does not stand there
+// already. If that is full, the oldest make room.
 func (c *Commands) putObject(ctx context.Context, conn *conn, name string, text []byte) error {
 	store, err := c.dumpStore(ctx, conn, true)
 	if err != nil {
 		return err
+	}
+	if there, err := store.GetInfo(ctx, name); err == nil && there.Size == uint64(len(text)) {
+		return nil
 	}
 	if err := makeRoom(ctx, store, int64(len(text))); err != nil {
 		return err

@@ -50,6 +50,7 @@ func (m *mailbox) putPing() {
 	}
 }
 
+// ring tells of something to take.
 func (m *mailbox) ring() {
 	select {
 	case m.bell <- struct{}{}:

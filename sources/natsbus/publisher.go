@@ -136,7 +136,7 @@ func (p *Publisher) send(ctx context.Context) {
 			return
 		case <-p.box.bell:
 		}
-		for ctx.Err() == nil {
+		for ctx.Err() == nil && p.door.now() != nil {
 			id, payload, ok := p.box.take()
 			if !ok {
 				break
@@ -191,8 +191,11 @@ func (p *Publisher) publishNow(ctx context.Context, subject string, payload []by
 func (p *Publisher) up(c *conn) error { return p.pings.subscribe(c) }
 
 func (p *Publisher) proved(c *conn) {
-	p.door.open(c)
+	// Whoever is let through the door may use the box too; what it takes until the
+	// door is open has to wait.
 	p.box.setOpen(true)
+	p.door.open(c)
+	p.box.ring()
 	p.pings.proved()
 }
 
