@@ -202,11 +202,20 @@ func (t *Tracker) ofHead(r *record, sd *side, b *Beat, start time.Duration) bool
 		b.Received-r.lastBeat <= t.policy.RedisTTL && bytes.Equal(b.Task, t.store.text.get(r.task)) {
 		return true
 	}
-	if start-t.mono(r.start) > startTolerance {
+	after := start - t.mono(r.start)
+	switch {
+	case after > startTolerance:
 		return false
+	case !ended(r, sd), uptime <= newest:
+		return true
 	}
-	return !ended(r, sd) || uptime <= newest
+	// Who was cut off goes on beating, and its start wanders by what is floored.
+	return sd != nil && sd.terminal.involuntary() && after < startWanders
 }
+
+// startWanders is by how much less than two of them estimates of one start differ:
+// uptimes are whole seconds, and beats are some time on their way.
+const startWanders = 2 * time.Second
 
 // ended reports whether the head is over: by its own word, or by a terminal
 // record. A foreign one is no end.
