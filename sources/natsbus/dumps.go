@@ -83,8 +83,10 @@ func (c *Commands) storeDump(ctx context.Context, conn *conn, d wire.Dump, room,
 // one name, so that an object is never replaced while somebody reads it: a reader
 // of the client library would wait in vain for the pieces of the old one.
 func objectName(command string, text []byte) string {
-	sum := sha256.Sum256(text)
-	return command + "." + hex.EncodeToString(sum[:8])
+	sum := sha256.New()
+	_, _ = sum.Write(append([]byte(command), 0))
+	_, _ = sum.Write(text)
+	return "asked-" + hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
 // putObject keeps a text in the object store of dumps, if it does not stand there
