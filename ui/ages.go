@@ -129,27 +129,8 @@ func appendCredits(b []byte, c float64) []byte {
 	return append(b, ">999P"...)
 }
 
-// count writes a number with commas: 2,002.
-func count[T int | int64 | uint64](n T) string {
-	s := strconv.FormatInt(int64(n), 10)
-	digits := 0
-	for _, r := range s {
-		if r != '-' {
-			digits++
-		}
-	}
-	if digits <= 3 {
-		return s
-	}
-	out := make([]byte, 0, len(s)+digits/3)
-	for i := range len(s) {
-		if left := len(s) - i; i > 0 && left%3 == 0 && s[i-1] != '-' {
-			out = append(out, ',')
-		}
-		out = append(out, s[i])
-	}
-	return string(out)
-}
+// count writes what is counted: 2,002.
+func count[T int | int64 | uint64](n T) string { return watchdog.FormatCount(n) }
 
 // wall writes a wall-clock time in UTC, with the date once it is older than a
 // day; seen from now. Both are Unix nanoseconds.

@@ -43,7 +43,7 @@ func handedOver() watchdog.Handover {
 			{At: ago(3 * time.Hour), ID: "etl-nightly", Generation: 9, Verdict: "crash-loop", Text: "3 exits in 52s, code 1", Times: 3, Until: when(2 * time.Hour), Became: "running"},
 			{At: ago(2 * time.Hour), ID: "gone", Generation: 1, Verdict: "lost", Text: "3 beats missed", Times: 1, Found: true},
 			{At: ago(9 * mins), ID: "batch-job-abc123", Generation: 3, Verdict: "stalled", Text: "no work for 5m", Times: 1},
-			{At: ago(116 * sec), Verdict: "silent", Text: "400 of 2000 live went silent together", Times: 1},
+			{At: ago(116 * sec), Verdict: "silent", Text: "400 of 2,000 live went silent together", Times: 1},
 		},
 		Actions: []watchdog.HandoverAction{
 			{At: ago(190 * mins), By: "ops1", Op: "restart", ID: "indexer", Generation: 1, Next: 2, Fate: "effective", Final: true, Secs: 4},

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -14,10 +13,10 @@ func (m *Model) beatsFact(d *watchdog.Detail, full bool) fact {
 	}
 	step := historyStep(d.Cadence, d.HistorySince)
 	bars, got := historyBars(&d.Beats, d.HistorySince, step, true)
-	text := bars + "  " + strconv.Itoa(got)
+	text := bars + "  " + count(got)
 	if d.Cadence > 0 {
 		if expected := int(min(d.HistorySince, watchdog.HistoryPoints*watchdog.HistoryStep) / d.Cadence); expected > 0 {
-			text = bars + "  " + strconv.Itoa(min(got, expected)) + " of " + strconv.Itoa(expected)
+			text = bars + "  " + count(min(got, expected)) + " of " + count(expected)
 		}
 	}
 	text += " " + sinceText(d.HistorySince)

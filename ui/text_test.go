@@ -3,12 +3,14 @@ package ui
 import (
 	"image/color"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -68,10 +70,15 @@ func TestCredits(t *testing.T) {
 	}
 }
 
-func TestCount(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 999: "999", 2002: "2,002", 1_234_567: "1,234,567", -1234: "-1,234", -123: "-123"} {
-		if got := count(n); got != want {
-			t.Errorf("%d is %q, not %q", n, got, want)
+// TestCountsAreWrittenInOneWay: what is counted has commas wherever it stands. An id,
+// a number of a run and a time are none.
+func TestCountsAreWrittenInOneWay(t *testing.T) {
+	counted := regexp.MustCompile(`(?m)(^|[ (])\d{4,} (of|and|live|more|others|silent|waiting|sessions?|beats?|keys|lines?|alerts?|events?|messages?|marked|threads?)\b|\bof \d{4,}\b`)
+	for _, f := range shots() {
+		for _, size := range sizes {
+			if wrong := counted.FindString(ansi.Strip(f.open(t, size[0], size[1]).m.frame())); wrong != "" {
+				t.Errorf("%s at %dx%d writes %q", f.name, size[0], size[1], wrong)
+			}
 		}
 	}
 }

@@ -400,7 +400,7 @@ func (t *Tracker) groupJoined(g *group, n uint32) {
 		more := size - a.evidence
 		a.evidence = size
 		if a.standing == AlertMuted && !a.own && !t.matchesOne(a.note, n) || a.note != nil && !t.covers(a.note, a) {
-			t.stand(a, fmt.Sprintf("%d more", more))
+			t.stand(a, FormatCount(more)+" more")
 		}
 	}
 	t.markAnswered(n, t.store.at(n))

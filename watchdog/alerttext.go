@@ -176,15 +176,15 @@ func (t *Tracker) calmText(a *alert) string {
 // groupText is "400 silent together: all on hosts eu2-*."
 func groupText(a *alert, shared string) string {
 	silent := a.size() - len(a.lost)
-	text := fmt.Sprintf("%d silent together", a.size())
+	text := FormatCount(a.size()) + " silent together"
 	if silent == 0 {
-		text = fmt.Sprintf("%d went silent together and were lost", len(a.lost))
+		text = FormatCount(len(a.lost)) + " went silent together and were lost"
 	}
 	if shared != "" {
 		text += ": " + shared
 	}
 	if len(a.lost) > 0 && silent > 0 {
-		text += fmt.Sprintf("; %d of them lost", len(a.lost))
+		text += "; " + FormatCount(len(a.lost)) + " of them lost"
 	}
 	return text + "."
 }

@@ -1,7 +1,6 @@
 package watchdog
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -70,7 +69,7 @@ func (t *Tracker) wentSilent(n uint32, at time.Duration) {
 	t.groupFormed(g)
 	t.effects = append(t.effects, Grouped{N: len(g.members), At: t.instantAt(at)})
 	t.note(Transition{Kind: EventGroup, From: Silent, To: Silent, At: t.instantAt(at),
-		Text: fmt.Sprintf("%d of %d"+groupFormedText+"; settling them is held", len(g.members), g.of)})
+		Text: FormatCount(len(g.members)) + " of " + FormatCount(g.of) + groupFormedText + "; settling them is held"})
 }
 
 // What events say of groups; a hand-over reads it again.
@@ -133,7 +132,7 @@ func (t *Tracker) leftSilence(n uint32, now time.Duration) {
 	reason := "all of them beat again"
 	switch {
 	case g.settled > 0 && g.beat > 0:
-		reason = fmt.Sprintf("%d ended, %d beat again", g.settled, g.beat)
+		reason = FormatCount(g.settled) + " ended, " + FormatCount(g.beat) + " beat again"
 	case g.settled > 0:
 		reason = "all of them ended"
 	}
@@ -158,7 +157,7 @@ func (t *Tracker) release(e BrakeReleased) {
 			t.unparks = append(t.unparks, n)
 		}
 		t.note(Transition{Kind: EventGroup, From: Silent, To: Silent, At: t.instantAt(max(t.now.Mono, e.At)),
-			Text: fmt.Sprintf("a group of %d is %s", len(g.members), g.released)})
+			Text: "a group of " + FormatCount(len(g.members)) + " is " + g.released})
 	}
 	slices.Sort(t.unparks)
 }
@@ -188,9 +187,9 @@ func (t *Tracker) heldWith(n uint32) (size int, why string) {
 	case !held:
 		return len(g.members), ""
 	case left < 0:
-		return len(g.members), fmt.Sprintf("%d of %d live went silent together: held until they beat again or an operator releases it", len(g.members), g.of)
+		return len(g.members), FormatCount(len(g.members)) + " of " + FormatCount(g.of) + groupFormedText + ": held until they beat again or an operator releases it"
 	}
-	return len(g.members), fmt.Sprintf("%d silent together: held %s more", len(g.members), FormatAge(left))
+	return len(g.members), FormatCount(len(g.members)) + " silent together: held " + FormatAge(left) + " more"
 }
 
 // heldUntil is the Mono at which a hold by time ends; forever: none does.

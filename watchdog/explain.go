@@ -31,6 +31,20 @@ func FormatAge(d time.Duration) string {
 	return ">27y"
 }
 
+// FormatCount writes a number with commas, as the screen writes all that is counted:
+// 2,002. Names that are numbers (a generation, a pid, a port) have none.
+func FormatCount[T int | int64 | uint64](n T) string {
+	s := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if n < 0 {
+		sign, s = "-", s[1:]
+	}
+	for at := len(s) - 3; at > 0; at -= 3 {
+		s = s[:at] + "," + s[at:]
+	}
+	return sign + s
+}
+
 // FormatLimit is FormatAge for thresholds: whole minutes without their seconds.
 func FormatLimit(d time.Duration) string {
 	if d >= time.Minute && d < time.Hour && d%time.Minute == 0 {
@@ -52,7 +66,7 @@ func explain(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration) 
 	}
 	e.Text = sentence(d, f, th, v, now)
 	if d.rule == ruleBeatsMissed {
-		e.Rule = strconv.Itoa(missedBeats(now-f.LastBeat, th.Interval)) + " beats missed"
+		e.Rule = FormatCount(missedBeats(now-f.LastBeat, th.Interval)) + " beats missed"
 	}
 	e.Inputs = inputs(d, f, th, now)
 	e.Next = forecasts(d, f, th, v, now)
@@ -168,12 +182,12 @@ func waitWord(w Wait) string {
 }
 
 func silentText(f *Facts, th *Thresholds, v *View, now time.Duration) string {
-	text := strconv.Itoa(missedBeats(now-f.LastBeat, th.Interval)) + " beats missed"
+	text := FormatCount(missedBeats(now-f.LastBeat, th.Interval)) + " beats missed"
 	if f.Unheard {
 		text = "not heard since we look, for " + FormatAge(now-f.LastBeat)
 	}
 	if f.Group > 0 {
-		text += ", 1 of " + strconv.Itoa(f.Group)
+		text += ", 1 of " + FormatCount(f.Group)
 	}
 	s := decideSettle(f, th, v, now)
 	switch short := s.inShort(f, v); {

@@ -2,7 +2,6 @@ package watchdog
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -225,7 +224,7 @@ func (h *Handover) standing(v *AlertsView) {
 func (a *Alert) what() string {
 	switch {
 	case a.Cause == CauseGroup:
-		return fmt.Sprintf("%d silent together", a.N)
+		return FormatCount(a.N) + " silent together"
 	case a.ID == "":
 		return a.Cause.String()
 	}

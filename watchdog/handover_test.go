@@ -105,6 +105,17 @@ func TestHandoverOfAGroup(t *testing.T) {
 	}
 }
 
+// TestHandoverReadsALargeGroup: also what was written before counts had commas.
+func TestHandoverReadsALargeGroup(t *testing.T) {
+	for _, said := range []string{"1,200 of 2,000", "1200 of 2,000"} {
+		var h Handover
+		h.incidents([]Transition{{Kind: EventGroup, From: Silent, To: Silent, At: Instant{Wall: 1}, Text: said + groupFormedText + "; settling them is held"}})
+		if want := "1,200 of 2,000" + groupFormedText; len(h.Happened) != 1 || h.Happened[0].Text != want {
+			t.Errorf("%s is told as %+v, not as %q", said, h.Happened, want)
+		}
+	}
+}
+
 func TestHandoverOfBlindness(t *testing.T) {
 	r := newRig(t, Policy{}, SourceNATS)
 	work := r.worked("a", func(int64) (time.Duration, bool) { return time.Second, true })

@@ -1,7 +1,6 @@
 package watchdog
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,8 +53,8 @@ func (h *Handover) incidents(happened []Transition) {
 		case one.ID == "":
 			h.Groups++
 			told, of, _ := strings.Cut(one.Text, " of ") // of those alone with which it was formed
-			if formed, err := strconv.Atoi(told); err == nil {
-				one.Text = fmt.Sprintf("%d of %s", max(b.joined[one].n, formed), of)
+			if formed, err := strconv.Atoi(strings.ReplaceAll(told, ",", "")); err == nil {
+				one.Text = FormatCount(max(b.joined[one].n, formed)) + " of " + of
 			}
 		default:
 			h.Alerts++

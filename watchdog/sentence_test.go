@@ -37,3 +37,11 @@ func TestSentencesSayItInTheRoomThereIs(t *testing.T) {
 		}
 	}
 }
+
+func TestFormatCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 2002: "2,002", 1_234_567: "1,234,567", -1234: "-1,234", -123: "-123"} {
+		if got := FormatCount(n); got != want {
+			t.Errorf("%d is %q, not %q", n, got, want)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package watchdog
 
 import (
-	"strconv"
 	"time"
 )
 
@@ -175,7 +174,7 @@ func lostReason(f *Facts, th *Thresholds, now time.Duration) string {
 	if f.Unheard {
 		return "not heard for " + FormatAge(now-f.LastBeat) + " after a sweeper started"
 	}
-	return strconv.Itoa(missedBeats(now-f.LastBeat, th.Interval)) + " beats missed"
+	return FormatCount(missedBeats(now-f.LastBeat, th.Interval)) + " beats missed"
 }
 
 // await holds the deadline against what set saw.

@@ -347,7 +347,7 @@ func (r *Registry) tellRate(now time.Time) {
 	if !raised {
 		return
 	}
-	text := fmt.Sprintf("%d sessions reaped of %d opened in the last hour", reaps, opens)
+	text := watchdog.FormatCount(reaps) + " sessions reaped of " + watchdog.FormatCount(opens) + " opened in the last hour"
 	r.o.Logger.Warn("the reap rate is high", "reaped", reaps, "opened", opens)
 	if r.o.Alert != nil {
 		r.o.Alert(text)

@@ -93,7 +93,7 @@ func (r *checkResult) judgeSight(w watchdog.Window, asked time.Duration) {
 		if !holds(g) {
 			continue
 		}
-		text := fmt.Sprintf("the brake holds: %d of %d fell silent together", g.N, g.Of)
+		text := "the brake holds: " + watchdog.FormatCount(g.N) + " of " + watchdog.FormatCount(g.Of) + " fell silent together"
 		if g.Shared != "" {
 			text += ", " + g.Shared
 		}

@@ -38,16 +38,16 @@ func whyOrTask(r watchdog.Row) string {
 // summary is the fleet in one sentence.
 func summary(w watchdog.Window) string {
 	f := w.Fleet
-	text := count(w.Total, "session") + fmt.Sprintf(", %d live", f.Live)
+	text := count(w.Total, "session") + ", " + watchdog.FormatCount(f.Live) + " live"
 	if f.NeedYou > 0 {
-		text += fmt.Sprintf(", %d need you", f.NeedYou)
+		text += ", " + watchdog.FormatCount(f.NeedYou) + " need you"
 	}
 	if f.Answered > 0 {
-		text += fmt.Sprintf(", %d answered", f.Answered)
+		text += ", " + watchdog.FormatCount(f.Answered) + " answered"
 	}
 	for v := range watchdog.VerdictCount {
 		if n := f.ByVerdict[v]; n > 0 {
-			text += fmt.Sprintf(", %d %s", n, v)
+			text += ", " + watchdog.FormatCount(n) + " " + v.String()
 		}
 	}
 	return text

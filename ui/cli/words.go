@@ -98,9 +98,9 @@ func count(n int, noun string, plural ...string) string {
 		return "1 " + noun
 	}
 	if len(plural) > 0 {
-		return fmt.Sprintf("%d %s", n, plural[0])
+		return watchdog.FormatCount(n) + " " + plural[0]
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return watchdog.FormatCount(n) + " " + noun + "s"
 }
 
 // sourceNames joins the names of a set: nats,redis.
