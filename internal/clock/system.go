@@ -36,3 +36,11 @@ func (s *system) Now() watchdog.Instant {
 // Mono reads the monotonic clock alone. It costs no system call; whoever stamps
 // every message uses it, by an interface of its own.
 func (s *system) Mono() time.Duration { return time.Since(s.origin) }
+
+// MonoOf reads the Mono of a clock, in the cheapest way that it has.
+func MonoOf(c watchdog.Clock) func() time.Duration {
+	if m, ok := c.(interface{ Mono() time.Duration }); ok {
+		return m.Mono
+	}
+	return func() time.Duration { return c.Now().Mono }
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/lifetime"
 	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
@@ -76,17 +77,17 @@ type Bus struct {
 // which setting is wrong; it does not touch the network, so a server that is
 // away is no error. The sink hears of the source at once, and of beats while
 // Run runs. A nil log drops what would be logged.
-func Open(o Options, sink Sink, clock watchdog.Clock, log *slog.Logger) (*Bus, error) {
-	return open(o, wire.LivenessSubjectAll, sink, clock, log)
+func Open(o Options, sink Sink, clocks watchdog.Clock, log *slog.Logger) (*Bus, error) {
+	return open(o, wire.LivenessSubjectAll, sink, clocks, log)
 }
 
-func open(o Options, subject string, sink Sink, clock watchdog.Clock, log *slog.Logger) (*Bus, error) {
+func open(o Options, subject string, sink Sink, clocks watchdog.Clock, log *slog.Logger) (*Bus, error) {
 	p, err := o.plan()
 	if err != nil {
 		return nil, err
 	}
 	log = orDiscard(log)
-	mono := monoOf(clock)
+	mono := clock.MonoOf(clocks)
 	b := &Bus{
 		sink: sink, log: log, plan: p, mono: mono, subject: subject, pending: pendingMessages,
 		ask: make(chan struct{}, 1), quit: make(chan struct{}),
@@ -104,14 +105,6 @@ func orDiscard(log *slog.Logger) *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	return log
-}
-
-// monoOf takes the cheapest way to a clock's monotonic reading.
-func monoOf(clock watchdog.Clock) func() time.Duration {
-	if c, ok := clock.(interface{ Mono() time.Duration }); ok {
-		return c.Mono
-	}
-	return func() time.Duration { return clock.Now().Mono }
 }
 
 // Run connects, stays connected, and returns nil when ctx ends or Close is

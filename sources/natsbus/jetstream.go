@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/lifetime"
 	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/watchdog"
@@ -73,13 +74,13 @@ type jetStream struct {
 	whole  map[string]*conn         // streams that were seen to be there, and on which connection
 }
 
-func newJetStream(o Options, about string, clock watchdog.Clock, log *slog.Logger) (*jetStream, error) {
+func newJetStream(o Options, about string, clocks watchdog.Clock, log *slog.Logger) (*jetStream, error) {
 	p, err := o.plan()
 	if err != nil {
 		return nil, err
 	}
 	j := &jetStream{
-		door: newDoor(), log: orDiscard(log), mono: monoOf(clock), plan: p,
+		door: newDoor(), log: orDiscard(log), mono: clock.MonoOf(clocks), plan: p,
 		denied: map[string]time.Duration{}, denial: make(chan struct{}), whole: map[string]*conn{},
 	}
 	j.link = newLink(p, j.mono, j.log, j, about, func(watchdog.LinkChanged) {})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/lifetime"
 	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
@@ -57,7 +58,7 @@ type outgoing struct {
 
 // OpenOutput makes an Output for sessions that read gives the lines of; by names
 // this process. Like Open it checks the options and leaves the network alone.
-func OpenOutput(o Options, ids []watchdog.ID, by string, read OutputLines, clock watchdog.Clock, log *slog.Logger) (*Output, error) {
+func OpenOutput(o Options, ids []watchdog.ID, by string, read OutputLines, clocks watchdog.Clock, log *slog.Logger) (*Output, error) {
 	if o.ReadOnly {
 		return nil, ErrReadOnly
 	}
@@ -65,7 +66,7 @@ func OpenOutput(o Options, ids []watchdog.ID, by string, read OutputLines, clock
 	if err != nil {
 		return nil, err
 	}
-	out := &Output{log: orDiscard(log), ids: ids, by: by, read: read, mono: monoOf(clock), wishes: make(chan outputWish, outputWishes)}
+	out := &Output{log: orDiscard(log), ids: ids, by: by, read: read, mono: clock.MonoOf(clocks), wishes: make(chan outputWish, outputWishes)}
 	out.link = newLink(p, out.mono, out.log, out, "output on demand", func(watchdog.LinkChanged) {})
 	return out, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/lifetime"
 	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/wire"
@@ -66,7 +67,7 @@ type heard struct {
 
 // OpenOutputReader makes a reader. Options that are read-only are refused: to
 // listen, a wish must be published.
-func OpenOutputReader(o Options, clock watchdog.Clock, log *slog.Logger) (*OutputReader, error) {
+func OpenOutputReader(o Options, clocks watchdog.Clock, log *slog.Logger) (*OutputReader, error) {
 	if o.ReadOnly {
 		return nil, ErrReadOnly
 	}
@@ -74,7 +75,7 @@ func OpenOutputReader(o Options, clock watchdog.Clock, log *slog.Logger) (*Outpu
 	if err != nil {
 		return nil, err
 	}
-	r := &OutputReader{door: newDoor(), log: orDiscard(log), mono: monoOf(clock), need: make(chan struct{}), listening: map[watchdog.ID]*heard{}, quit: make(chan struct{})}
+	r := &OutputReader{door: newDoor(), log: orDiscard(log), mono: clock.MonoOf(clocks), need: make(chan struct{}), listening: map[watchdog.ID]*heard{}, quit: make(chan struct{})}
 	r.link = newLink(p, r.mono, r.log, r, "listening to output", func(watchdog.LinkChanged) {})
 	return r, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/lifetime"
 	"github.com/sessionwatch/sessionwatch/internal/netreason"
 	"github.com/sessionwatch/sessionwatch/internal/termtext"
@@ -42,7 +43,7 @@ type Publisher struct {
 // OpenPublisher makes a Publisher. Like Open it checks the options and leaves
 // the network alone. Options that are read-only are refused. A nil log drops
 // what would be logged.
-func OpenPublisher(o Options, clock watchdog.Clock, log *slog.Logger) (*Publisher, error) {
+func OpenPublisher(o Options, clocks watchdog.Clock, log *slog.Logger) (*Publisher, error) {
 	if o.ReadOnly {
 		return nil, ErrReadOnly
 	}
@@ -52,7 +53,7 @@ func OpenPublisher(o Options, clock watchdog.Clock, log *slog.Logger) (*Publishe
 	}
 	log = orDiscard(log)
 	pub := &Publisher{box: newMailbox(), log: log, door: newDoor()}
-	pub.link = newLink(p, monoOf(clock), log, pub, "publishing", func(watchdog.LinkChanged) {})
+	pub.link = newLink(p, clock.MonoOf(clocks), log, pub, "publishing", func(watchdog.LinkChanged) {})
 	return pub, nil
 }
 

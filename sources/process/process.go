@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sessionwatch/sessionwatch/internal/clock"
 	"github.com/sessionwatch/sessionwatch/internal/config"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -141,7 +142,7 @@ func New(o Options) (*Supervisor, error) {
 	if err := errors.Join(limits.Validate(), fleet.Validate()); err != nil {
 		return nil, err
 	}
-	s := &Supervisor{opts: o, log: o.Log, mono: monoOf(o.Clock), byID: map[watchdog.ID]*unit{},
+	s := &Supervisor{opts: o, log: o.Log, mono: clock.MonoOf(o.Clock), byID: map[watchdog.ID]*unit{},
 		fleet: watchdog.NewFleetGuard(fleet), absent: map[watchdog.ID]SessionState{},
 		done: make(chan struct{})}
 	var errs []error
@@ -202,13 +203,6 @@ func set[T int | time.Duration](dst *T, def T) {
 func limitsOf(g config.RestartGuard) (watchdog.RestartLimits, watchdog.FleetLimits) {
 	return watchdog.RestartLimits{Burst: g.Burst, Window: g.Window, BackoffMin: g.BackoffMin, BackoffMax: g.BackoffMax},
 		watchdog.FleetLimits{PerHour: g.Fleet.PerHour, Failing: g.Fleet.Failing, Hold: g.Fleet.Hold, Window: g.Window}
-}
-
-func monoOf(c watchdog.Clock) func() time.Duration {
-	if m, ok := c.(interface{ Mono() time.Duration }); ok {
-		return m.Mono
-	}
-	return func() time.Duration { return c.Now().Mono }
 }
 
 // Run ends what an earlier supervisor left, starts every session that nobody
