@@ -69,6 +69,13 @@
 // of them reaches the shell. Restore never waits for a lock that a blocked
 // write could hold, and at most 100 ms for a terminal that takes nothing.
 //
+// Over a slow connection the answer to a question can come later than that, and
+// into the shell's line. If one is still to come Restore therefore asks a last
+// question, behind everything that it undoes, and reads up to its answer, for
+// 500 ms at most; what is typed behind that answer is the shell's, and stays. A
+// question that is 3 s old is taken for one to a mute terminal. A guardian cannot
+// read, and throws away what is there.
+//
 //	the screen quits              Run returns
 //	SIGINT, SIGTERM, SIGHUP       Run returns with the signal; if the loop does
 //	the terminal is gone          not answer within 0.7 s: Restore, exit 128 + n
@@ -124,9 +131,12 @@
 // # Asking
 //
 // A terminal may be mute, and then answers nothing. So nothing waits for an
-// answer. Probe reads the environment only. The width of the symbols is asked
-// within the first frame, behind its switch to the alternate screen and before
-// its erasure, so that nobody sees the question; the answer comes as Glyphs or
-// not at all. The background is the model's own question (return
-// tea.RequestBackgroundColor from Init, restyle on tea.BackgroundColorMsg).
+// answer but giving back, for a moment. Probe reads the environment only. The
+// width of the symbols is asked within the first frame, behind its switch to the
+// alternate screen and before its erasure, so that nobody sees the question; the
+// answer comes as Glyphs or not at all. Which modes it knows is asked behind the
+// first frame, and again after a suspension only if it has not said. The
+// background is the model's own question (return tea.RequestBackgroundColor from
+// Init, restyle on tea.BackgroundColorMsg). A question of a new kind is added to
+// questions.go.
 package terminal

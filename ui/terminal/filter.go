@@ -91,6 +91,7 @@ type Filter struct {
 	paste   pasteState
 	asked   int // the row for which a cursor report is expected; 0 none
 	column  int // what it said; 0 not yet
+	heard   []question
 	counted Counts
 }
 
@@ -316,12 +317,20 @@ func (f *Filter) endControl(dst []byte) []byte {
 	case string(f.pend) == pasteEnd: // of a paste that is over already
 		f.swallow()
 	case f.asked > 0 && f.isReport():
+		f.hear()
 		f.settle()
 		return dst
 	case bytes.Count(f.pend, []byte{';'})+bytes.Count(f.pend, []byte{':'}) > maxParameters:
 		f.swallow()
 	}
 	return f.finish(dst)
+}
+
+// answers are the questions whose answers have been fed since the last call.
+func (f *Filter) answers() []question {
+	heard := f.heard
+	f.heard = nil
+	return heard
 }
 
 // AwaitColumn makes the filter keep the next report of a cursor in that row
@@ -351,8 +360,16 @@ func (f *Filter) isReport() bool {
 	return true
 }
 
+// hear notes whether the finished sequence is an answer, be it delivered or not.
+func (f *Filter) hear() {
+	if what := answers(f.pend); what != noQuestion {
+		f.heard = append(f.heard, what)
+	}
+}
+
 // finish delivers the finished sequence, unless it is to be swallowed.
 func (f *Filter) finish(dst []byte) []byte {
+	f.hear()
 	if !f.mute {
 		dst = append(dst, f.pend...)
 	}

@@ -23,6 +23,7 @@ const (
 	helperVariable = "SESSIONWATCH_TERMINAL_HELPER" // "screen"; "busy": draws without being asked; "tidies": takes a while to end
 	reportVariable = "SESSIONWATCH_TERMINAL_REPORT" // a file for what cannot be seen on the screen
 	bareVariable   = "SESSIONWATCH_TERMINAL_BARE"   // "1": without a guardian
+	waitVariable   = "SESSIONWATCH_TERMINAL_WAIT"   // how long it waits for answers when it gives the terminal back
 )
 
 func TestMain(m *testing.M) {
@@ -60,6 +61,9 @@ func helper(mode string) int {
 		return 2
 	}
 	defer term.Close()
+	if wait, err := time.ParseDuration(os.Getenv(waitVariable)); err == nil {
+		term.AwaitAnswers(wait)
+	}
 	model := &screen{term: term, report: os.Getenv(reportVariable), busy: mode == "busy"}
 	result, err := term.Run(context.Background(), model, terminal.Options{
 		Capabilities: terminal.Probe(os.Environ()),

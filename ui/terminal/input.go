@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,17 +24,24 @@ type Input struct {
 	fd   int // a description of our own of the same terminal, non-blocking; -1 none
 	gone func()
 
+	sealed atomic.Bool // the terminal has been given back
+
 	mu     sync.Mutex
 	filter Filter
+	asked  *questions
 	answer chan<- Glyphs
 	rest   []byte // complete, but did not fit into the caller's buffer
 	raw    [512]byte
 }
 
+// sealedPause is how long a reader is held up that asks although the terminal is
+// not ours: what is there stays there, so asking again would keep it busy.
+const sealedPause = 10 * time.Millisecond
+
 // newInput reads from the terminal file. gone is called, possibly more than
 // once, when the terminal has hung up.
 func newInput(file *os.File, gone func()) *Input {
-	return &Input{file: file, fd: reopen(file, unix.O_RDONLY), gone: gone}
+	return &Input{file: file, fd: reopen(file, unix.O_RDONLY), gone: gone, asked: new(questions)}
 }
 
 // shut lets go of what newInput opened. Nobody reads any more.
@@ -50,6 +58,10 @@ func (in *Input) shut() {
 // Read gives the next whole keys and sequences. With a buffer of 4096 bytes or
 // more nothing that is complete ever stays behind.
 func (in *Input) Read(p []byte) (int, error) {
+	if in.sealed.Load() { // after a fault Bubble Tea reads on: no key acts any more
+		time.Sleep(sealedPause)
+		return 0, nil
+	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if len(in.rest) > 0 {
@@ -81,6 +93,9 @@ func (in *Input) take(out []byte, n int) ([]byte, error) {
 	got, err := in.receive(in.raw[:n])
 	if got > 0 {
 		out = in.filter.Feed(out, in.raw[:got], time.Now())
+		for _, what := range in.filter.answers() {
+			in.asked.answered(what)
+		}
 		if column := in.filter.Column(); column > 0 {
 			select {
 			case in.answer <- Glyphs{Wide: column > glyphColumn}:
@@ -148,8 +163,9 @@ func (in *Input) awaitColumn(row int) {
 	in.filter.AwaitColumn(row)
 }
 
-// reset forgets unfinished input.
+// reset forgets unfinished input, and lets keys through again.
 func (in *Input) reset() {
+	defer in.sealed.Store(false)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.filter.Reset()

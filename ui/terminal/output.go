@@ -35,6 +35,7 @@ type Output struct {
 	fd      int // a description of our own of the same terminal, non-blocking; -1 none
 	repaint func()
 	ward    *ward
+	asked   *questions
 
 	mu      sync.Mutex
 	queue   [][]byte
@@ -71,7 +72,7 @@ type kept struct {
 // it must not block and should cause a frame that paints everything.
 func newOutput(file *os.File, repaint func()) *Output {
 	o := &Output{
-		file: file, fd: reopen(file, unix.O_WRONLY), repaint: repaint, epoch: time.Now(),
+		file: file, fd: reopen(file, unix.O_WRONLY), repaint: repaint, asked: new(questions), epoch: time.Now(),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go o.run()
@@ -255,11 +256,16 @@ func (o *Output) send(frame []byte) bool {
 	return true
 }
 
-// learn notes the modes that a frame changes. The caller holds writing, and has
-// held it since the first byte went out: a terminal that is restored in between
-// would keep the modes that nobody had noted.
+// learn notes the modes that a frame changes, and what it asks. The caller holds
+// writing, and has held it since the first byte went out: a terminal that is
+// restored in between would keep the modes that nobody had noted.
 func (o *Output) learn(frame []byte) {
-	sequences(frame, o.modes.note)
+	sequences(frame, func(seq []byte) {
+		o.modes.note(seq)
+		if what := asks(seq); what != noQuestion {
+			o.asked.ask(what, time.Now())
+		}
+	})
 	if o.ward != nil {
 		o.ward.drawn(frame, o.modes.bytes())
 	}
@@ -350,21 +356,30 @@ func (o *Output) Flush(d time.Duration) bool {
 
 // seal stops all output but the bytes that undo it, which it writes without
 // ever blocking for more than limit. Frames that are queued or come later are
-// thrown away until unseal.
-func (o *Output) seal(limit time.Duration) {
+// thrown away until unseal. It reports whether the terminal owes answers, and has
+// asked it the last question then, behind those bytes.
+func (o *Output) seal(limit time.Duration) (owed bool) {
 	o.sealed.Store(true)
 	if o.fd < 0 {
 		o.sealBlocking(limit)
-		return
+		return false
 	}
 	o.writing.Lock()
 	defer o.writing.Unlock()
-	if o.Stuck() > 0 {
+	undo := o.modes.undo()
+	switch {
+	case o.Stuck() > 0:
 		// Throw away what it has not shown: whoever writes next, in all
 		// innocence, must find room too.
 		_ = discard(o.fd, discardOutput)
+		o.asked.forget() // what it may not have read it will not answer
+	case o.asked.waiting(time.Now()):
+		owed = true
+		o.asked.ask(askAttribute, time.Now())
+		undo = append(undo, fence...)
 	}
-	writeWithin(o.fd, o.modes.undo(), limit)
+	writeWithin(o.fd, undo, limit)
+	return owed
 }
 
 // writeWithin writes all of p to a non-blocking terminal, for as long as the

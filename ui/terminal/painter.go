@@ -46,6 +46,7 @@ type painter struct {
 	erased   bool // what is on it cannot be relied upon
 	synced   bool // it can hold back the display until a frame is whole
 	clusters bool // it measures whole grapheme clusters
+	told     bool // it has said of both whether it can
 
 	last  time.Time // when a frame had been drawn
 	hasty time.Time // until then a key waits for what it does
@@ -136,6 +137,7 @@ func (p *painter) learn(report tea.ModeReportMsg) {
 	case ansi.ModeSynchronizedOutput:
 		p.synced = report.Value == ansi.ModeReset
 	case ansi.ModeUnicodeCore:
+		p.told = true // the last of the two questions
 		if can && !p.clusters && p.screen != nil {
 			p.clusters, p.erased = true, true
 			p.cells.Method = ansi.GraphemeWidth
@@ -209,7 +211,7 @@ func (p *painter) draw() {
 	if p.synced {
 		p.frame.WriteString(ansi.ResetModeSynchronizedOutput)
 	}
-	if p.fresh && asksModes(p.env) {
+	if p.fresh && !p.told && asksModes(p.env) {
 		p.frame.WriteString(ansi.RequestModeSynchronizedOutput + ansi.RequestModeUnicodeCore)
 	}
 	if drawn {

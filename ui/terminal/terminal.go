@@ -64,6 +64,7 @@ type Config struct {
 type Terminal struct {
 	in      *Input
 	out     *Output
+	answer  time.Duration // how long giving back waits for answers
 	env     []string
 	crash   string
 	stderr  io.Writer
@@ -94,7 +95,7 @@ func Open(c Config) (*Terminal, error) {
 	t := &Terminal{
 		env: c.Env, crash: c.CrashFile, stderr: c.Stderr, exit: c.Exit,
 		hungUp: make(chan struct{}), restart: make(chan struct{}, 1), drained: make(chan struct{}, 1),
-		answers: make(chan Glyphs, 1), resized: make(chan struct{}, 1), away: true,
+		answers: make(chan Glyphs, 1), resized: make(chan struct{}, 1), away: true, answer: answerLimit,
 	}
 	if t.env == nil {
 		t.env = os.Environ()
@@ -121,6 +122,7 @@ func Open(c Config) (*Terminal, error) {
 		default:
 		}
 	})
+	t.in.asked = t.out.asked
 	if c.Guardian {
 		t.guardian(c.Log)
 	}
@@ -174,11 +176,11 @@ func (t *Terminal) Input() *Input { return t.in }
 
 // Restore gives the terminal back as it was: modes, alternate screen, cursor,
 // title, line discipline; what was typed and not read is thrown away, so that
-// the shell never gets a key that was meant for the screen. Nothing is drawn
-// any more until a suspended program resumes.
+// the shell never gets a key that was meant for the screen, nor an answer that
+// was meant for us. Nothing is drawn any more until a suspended program resumes.
 //
-// It waits for nobody, or at most a tenth of a second for a terminal that
-// takes nothing. Calling it again, from anywhere, does nothing. It is the hook
+// It waits for nobody but the terminal: at most a tenth of a second for one that
+// takes nothing, and half a second for one that owes answers. Calling it again, from anywhere, does nothing. It is the hook
 // for a watchdog that is about to end the process. In the background it leaves
 // the terminal alone: it belongs to someone else then.
 func (t *Terminal) Restore() {
@@ -189,14 +191,17 @@ func (t *Terminal) Restore() {
 		return
 	}
 	t.away = true
+	t.in.sealed.Store(true)
 	defer t.told()
 	if !t.foreground() {
 		t.out.sealed.Store(true)
 		return
 	}
-	t.out.seal(restoreLimit)
+	owed := t.out.seal(restoreLimit)
 	fd := t.in.Fd()
-	_ = discard(int(fd), discardInput)
+	if !owed || !t.in.settle(t.answer) {
+		_ = discard(int(fd), discardInput)
+	}
 	_ = term.Restore(fd, t.saved)
 }
 

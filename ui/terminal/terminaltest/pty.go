@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ type PTY struct {
 	t      testing.TB
 	before string
 	mute   bool
+	late   time.Duration // after which it answers
 	master *os.File
 	slave  *os.File // kept open, so that its settings can be read to the end
 	cmd    *exec.Cmd
@@ -38,6 +40,8 @@ type PTY struct {
 	title   string
 	first   time.Time // of the first byte
 
+	owed, answered atomic.Int64 // answers
+
 	ended chan struct{} // the process has
 	state *os.ProcessState
 }
@@ -45,12 +49,25 @@ type PTY struct {
 // StartPTY starts cmd on a new pseudo-terminal. Its environment is Environ with
 // TERM=xterm-256color, unless cmd.Env is set. The process is killed at the end
 // of the test.
-func StartPTY(t testing.TB, size Size, cmd *exec.Cmd) *PTY { return startPTY(t, size, cmd, false) }
+func StartPTY(t testing.TB, size Size, cmd *exec.Cmd) *PTY {
+	t.Helper()
+	return startPTY(t, size, cmd, false, 0)
+}
 
 // StartMutePTY is StartPTY on a terminal that never answers a question.
-func StartMutePTY(t testing.TB, size Size, cmd *exec.Cmd) *PTY { return startPTY(t, size, cmd, true) }
+func StartMutePTY(t testing.TB, size Size, cmd *exec.Cmd) *PTY {
+	t.Helper()
+	return startPTY(t, size, cmd, true, 0)
+}
 
-func startPTY(t testing.TB, size Size, cmd *exec.Cmd, mute bool) *PTY {
+// StartLatePTY is StartPTY on a terminal that answers each question so long after
+// it was asked, as one at the end of a slow connection does.
+func StartLatePTY(t testing.TB, size Size, cmd *exec.Cmd, late time.Duration) *PTY {
+	t.Helper()
+	return startPTY(t, size, cmd, false, late)
+}
+
+func startPTY(t testing.TB, size Size, cmd *exec.Cmd, mute bool, late time.Duration) *PTY {
 	t.Helper()
 	master, slave, err := pty.Open()
 	if err != nil {
@@ -60,7 +77,7 @@ func startPTY(t testing.TB, size Size, cmd *exec.Cmd, mute bool) *PTY {
 		t.Fatalf("opening a pseudo-terminal: %v", err)
 	}
 	p := &PTY{
-		t: t, master: master, slave: slave, cmd: cmd, mute: mute, ended: make(chan struct{}),
+		t: t, master: master, slave: slave, cmd: cmd, mute: mute, late: late, ended: make(chan struct{}),
 		screen: vt.NewEmulator(size.Columns, size.Rows), modes: map[ansi.Mode]bool{},
 	}
 	p.reading = sync.NewCond(&p.mu)
@@ -146,17 +163,40 @@ func (p *PTY) read() {
 
 // answer is what the terminal says by itself when it is asked.
 func (p *PTY) answer() {
+	type saying struct {
+		text []byte
+		due  time.Time
+	}
+	// The emulator waits for each of its answers to be read.
+	sayings := make(chan saying, 1024)
+	var mouth sync.WaitGroup
+	defer mouth.Wait()
+	defer close(sayings)
+	mouth.Go(func() {
+		for s := range sayings {
+			time.Sleep(time.Until(s.due))
+			_, _ = p.master.Write(s.text)
+			p.answered.Add(1)
+		}
+	})
 	buf := make([]byte, 4096)
 	for {
 		// Without the lock: the emulator writes its answers under it.
 		n, err := p.screen.Read(buf)
 		if n > 0 && !p.mute {
-			_, _ = p.master.Write(buf[:n])
+			p.owed.Add(1)
+			sayings <- saying{bytes.Clone(buf[:n]), time.Now().Add(p.late)}
 		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// AwaitAnswers waits until the terminal owes no answer.
+func (p *PTY) AwaitAnswers() {
+	p.t.Helper()
+	p.Until("the terminal has answered", func() bool { return p.answered.Load() == p.owed.Load() })
 }
 
 // Type sends bytes as the keyboard would, all at once.

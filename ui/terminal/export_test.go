@@ -1,0 +1,6 @@
+package terminal
+
+import "time"
+
+// AwaitAnswers makes giving back wait that long for answers of the terminal.
+func (t *Terminal) AwaitAnswers(d time.Duration) { t.answer = d }
