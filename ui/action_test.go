@@ -312,6 +312,24 @@ func TestACursorThatMovedByItselfIsNotMeant(t *testing.T) {
 	s.wants("STOP etl-nightly #9 ?")
 }
 
+// Who moved it on from there has moved it from where nobody had put it, and is told
+// so.
+func TestACursorMovedOnFromWhereItWentByItselfIsNotMeant(t *testing.T) {
+	s := questionScreen(t, hungWindow(), "", 80, 24)
+	w := hungWindow()
+	w.Rows = w.Rows[1:]
+	s.show(w)
+	s.press("j")
+	to := string(s.m.table.cursor)
+	w.Focus = detailOf(w.Rows[1])
+	w.Focus.Can = canAll()
+	s.show(w)
+	s.press("S")
+	if s.m.top() == viewQuestion || to == "etl-nightly" || !strings.Contains(s.m.note.text, "went to etl-nightly by itself just now, before it was moved to "+to) {
+		t.Errorf("on %s; the screen says %q", to, s.m.note.text)
+	}
+}
+
 func TestCommandsViewLeadsToTheSession(t *testing.T) {
 	s := questionScreen(t, orderedWindow(), "4 j j enter", 80, 24)
 	if s.m.top() != viewWhy || s.m.table.cursor != "user:42:chat:research-eu-1f9c" {

@@ -87,7 +87,11 @@ func (m *Model) act(op watchdog.Op, reason string) tea.Cmd {
 	}
 	a := m.targets()
 	if len(a.on) == 1 && m.opt.Now()-m.shifted < ownMove {
-		return m.refuse("the cursor went to " + string(a.on[0].ID) + " by itself just now: look, then press it again")
+		then := ""
+		if m.shiftedTo != a.on[0].ID { // it was moved on since, from where nobody had put it
+			then = ", before it was moved to " + string(a.on[0].ID)
+		}
+		return m.refuse("the cursor went to " + string(m.shiftedTo) + " by itself just now" + then + ": look, then press it again")
 	}
 	act := newActing(op, &a, m)
 	act.reason = reason

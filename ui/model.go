@@ -66,6 +66,7 @@ type Model struct {
 	orders     orders
 	commands   commandsSeen
 	shifted    time.Duration // when the cursor last went to another session by itself
+	shiftedTo  watchdog.ID
 	hints      hinting
 	prompt     *prompt
 	palette    *paletteList

@@ -175,7 +175,7 @@ func (m *Model) arrived(msg *windowArrived) tea.Cmd {
 		m.say(string(gone) + " is gone from this list")
 	}
 	if m.table.cursor != before && before != "" && !sought {
-		m.shifted = m.opt.Now()
+		m.shifted, m.shiftedTo = m.opt.Now(), m.table.cursor
 	}
 	cmds := []tea.Cmd{m.waitWindow(), m.retitle(), export, look}
 	if m.table.pending != 0 && m.window.AskSeq >= m.table.cursorSeq {
