@@ -82,6 +82,8 @@ type action struct {
 	proposedAt  time.Duration
 	told        *toldEnd // what its receiver says of its end, until that was verified
 	waits       waitingFor
+	held        bool // it waits until the ledger was read
+	unread      bool // it set out before
 }
 
 // actions are the commands that were asked for here, oldest first.
@@ -111,13 +113,22 @@ func (t *Tracker) ordered(e Ordered) {
 	if n, known := t.store.find([]byte(c.Session)); known {
 		a.seen = t.store.at(n).firstSeen
 	}
-	why, fate, ended := t.refusal(&c)
-	if a.afterEnd = ended; why != "" {
+	t.setOut(a, now)
+}
+
+// setOut refuses an action, holds it, or has it carried out.
+func (t *Tracker) setOut(a *action, now time.Duration) {
+	why, fate, ended := t.refusal(&a.Command)
+	a.afterEnd = ended
+	switch {
+	case why != "":
 		t.fate(a, fate, why, "", now)
-		return
+	case t.reads(&a.Command) && now-a.asked < readWithin:
+		t.hold(a)
+	default:
+		t.told(a)
+		t.effects = append(t.effects, Deliver{a.Command})
 	}
-	t.told(a)
-	t.effects = append(t.effects, Deliver{c})
 }
 
 // same finds an open action that asks for the same thing.
@@ -423,6 +434,8 @@ func (t *Tracker) watchActions(now time.Duration) {
 	for _, a := range slices.Clone(t.actions.list) {
 		switch {
 		case a.Fate.Final():
+		case a.held:
+			t.letGo(a, now)
 		case a.told != nil:
 			t.verify(a, now)
 		case a.proposed == nil:
@@ -486,6 +499,9 @@ func (t *Tracker) endSeen(a *action, r *record, bk *book, now time.Duration) (Fa
 	if end == nil && !moved && a.seen != noMoment && r.firstSeen != a.seen {
 		current, moved = "another run of it is current, and was not touched", true
 	}
+	if f, why := t.endUnread(a, end); f != FateNone {
+		return f, why
+	}
 	switch {
 	case end == nil && !moved:
 		return FateNone, ""
@@ -534,6 +550,7 @@ type Acts struct {
 	Able     bool // somebody carries out Deliver and Conclude
 	Bus      bool // a bus carries commands
 	Settles  bool // an operator's expire can be written from here
+	Ends     bool `json:",omitempty"` // a ledger is looked for, and tells what has ended
 }
 
 // SetActs says how far we can act. It is called before the engine runs.

@@ -91,7 +91,7 @@ func actsOf(settings *config.Config) watchdog.Acts {
 // acts says how far we can act.
 func (a *acting) acts() watchdog.Acts {
 	acts := actsOf(a.settings)
-	acts.Settles = a.o.settling.writes()
+	acts.Settles, acts.Ends = a.o.settling.writes(), true
 	return acts
 }
 
