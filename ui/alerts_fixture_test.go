@@ -47,7 +47,7 @@ func alertsWindow() watchdog.Window {
 	list[10].Note.Key = watchdog.MatchKey("etl-h*")
 	w.Alerts = watchdog.AlertsView{Total: len(list), Open: 8, Acked: 1, Quiet: 2, List: list,
 		Mutes: []watchdog.AlertNote{{Key: watchdog.MatchKey("etl-h*"), Kind: watchdog.NoteMute, Author: "ops1@eu1-01", Text: "deploy", At: at.Add(-4 * mins), Until: at.Add(3 * time.Hour)}}}
-	w.Fleet.NeedYou, w.Fleet.Answered = 406, 3
+	w.Fleet.NeedYou, w.Fleet.Answered = 404, 3
 	w.Fleet.ByVerdict[watchdog.Stalled], w.Fleet.ByVerdict[watchdog.CrashLoop], w.Fleet.ByVerdict[watchdog.Wedge] = 2, 1, 1
 	w.Fleet.ByVerdict[watchdog.Lost], w.Fleet.ByVerdict[watchdog.Disputed], w.Fleet.Human = 1, 1, 1
 	return w

@@ -21,14 +21,11 @@ func (m *Model) drawHeader(p *painter, lines int) {
 	if m.have {
 		now = clock(m.window.Now.Wall)
 	}
-	p.pad(1)
-	room := p.width - 1
-	if m.width >= 60 && now != "" {
-		room -= len(now) + 1
-	} else {
+	if m.width < clockFrom {
 		now = ""
 	}
-	p.segments(m.fleetLine(), room)
+	p.pad(1)
+	p.segments(m.fleetLine(), m.fleetRoom())
 	if now != "" {
 		p.pad(p.width - len(now))
 		p.text(m.styles.Dim, now)
@@ -45,6 +42,17 @@ func (m *Model) drawHeader(p *painter, lines int) {
 		p.text(st, right)
 	}
 	p.line()
+}
+
+// clockFrom is the width from which the time stands in the header.
+const clockFrom = 60
+
+// fleetRoom is how many cells the first line has beside the time.
+func (m *Model) fleetRoom() int {
+	if m.have && m.width >= clockFrom {
+		return m.width - 1 - len("15:04:05Z ")
+	}
+	return m.width - 1
 }
 
 // sight sums up how much we can see.
@@ -200,35 +208,78 @@ func (m *Model) noticeSegments(f *watchdog.Fleet) []segment {
 	return out
 }
 
-// needLine counts what needs a person, most urgent first.
+// needLine counts what needs a person, most urgent first. What has a plus stands
+// beside the number in front; the kinds for which there is no room are "2 more", so
+// that all of them add up.
 func (m *Model) needLine(f *watchdog.Fleet) []segment {
 	out := []segment{{m.styles.Act, count(f.NeedYou) + " NEED YOU", 0, 99}}
 	if f.NeedYou == 1 {
 		out[0].text = "1 NEEDS YOU"
 	}
+	if m.width < clockFrom {
+		return append(out, m.needKinds(f, m.fleetRoom()-cells(out[0].text))...)
+	}
 	if f.Answered > 0 {
 		out = append(out, segment{m.styles.Dim, "+" + count(f.Answered) + " answered", 1, 87})
 	}
-	gap, keep := 2, 90
+	if m.window.Alerts.Beside > 0 {
+		beside := m.besideSegment(1)
+		beside.text = "+" + beside.text
+		out = append(out, beside)
+	}
+	if failed, ok := m.troubleSegment(); ok {
+		failed.text = "+" + failed.text
+		out = append(out, failed)
+	}
+	room := m.fleetRoom()
+	for i := range out {
+		room -= out[i].gap + cells(out[i].text)
+	}
+	return append(out, m.needKinds(f, room)...)
+}
+
+// needKinds says of what kinds those are that need a person, in room cells.
+func (m *Model) needKinds(f *watchdog.Fleet, room int) []segment {
+	var all []segment
+	var counts []int
 	add := func(n int, word string, means meaning) {
 		if n > 0 {
-			out = append(out, segment{m.styles.of(means), count(n) + " " + word, gap, keep})
-			gap, keep = 1, keep-1
+			all = append(all, segment{m.styles.of(means), count(n) + " " + word, 1, 90})
+			counts = append(counts, n)
 		}
 	}
 	for _, v := range []watchdog.Verdict{watchdog.Wedge, watchdog.Stalled, watchdog.CrashLoop, watchdog.Lost, watchdog.Failed, watchdog.Silent, watchdog.Disputed} {
 		_, means := m.glyphs.verdict(v)
 		add(f.ByVerdict[v]-f.Past[v], v.String(), means)
 	}
-	if failed, ok := m.troubleSegment(); ok {
-		out = append(out, failed)
-	}
-	if m.window.Alerts.Beside > 0 {
-		out = append(out, m.besideSegment(1))
-	}
 	add(f.Human, "human", meansWait)
 	add(f.Overdue, "overdue", meansWait)
-	return out
+	if len(all) > 0 {
+		all[0].gap = 2
+	}
+	most := func(n int) (width, more int) { // with the first n of them
+		for i := range all {
+			if i < n {
+				width += all[i].gap + cells(all[i].text)
+			} else {
+				more += counts[i]
+			}
+		}
+		if more > 0 {
+			width += cells(" " + count(more) + " more")
+		}
+		return width, more
+	}
+	n := len(all)
+	width, more := most(n)
+	for width > room && n > 1 {
+		n--
+		width, more = most(n)
+	}
+	if all = all[:n]; more > 0 && (m.width >= clockFrom || f.Answered == 0) { // the kinds count the answered ones too
+		all = append(all, segment{Style{}, count(more) + " more", 1, 90})
+	}
+	return all
 }
 
 // blindLine never lets old data pass as live.
@@ -331,17 +382,24 @@ func (m *Model) linkSegments(add func(Style, string, int, int)) {
 			text += " ok"
 		}
 		add(st, text, gap, keep)
-		if l.Sighted && m.width >= 100 {
+		if l.Sighted && m.width >= 140 { // all of them or none
 			add(st, l.Address, 1, 24) // known by whoever looks: what is wrong comes first
 		}
 		gap = 1
-		if l.Warning != "" && m.width >= 140 {
-			add(m.styles.Suspect, "("+l.Warning+")", 1, 25)
+		if l.Warning != "" && m.width >= 100 {
+			add(m.styles.Suspect, "("+warningWords(l.Warning)+")", 1, 25)
 		}
 		if n := l.RefusedTotal(); n > 0 {
 			add(m.styles.Suspect, "refused "+count(n), 1, 40)
 		}
 	}
+}
+
+// warningWords is what a warning is about; the view of the sources has all of it.
+func warningWords(warning string) string {
+	words, _, _ := strings.Cut(warning, ": ")
+	words, _, _ = strings.Cut(words, "; ")
+	return fit(words, 32)
 }
 
 func (m *Model) replayBadge() string {

@@ -4,6 +4,7 @@ import (
 	"image/color"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,63 @@ func TestCountsAreWrittenInOneWay(t *testing.T) {
 			if wrong := counted.FindString(ansi.Strip(f.open(t, size[0], size[1]).m.frame())); wrong != "" {
 				t.Errorf("%s at %dx%d writes %q", f.name, size[0], size[1], wrong)
 			}
+		}
+	}
+}
+
+// TestKindsOfTroubleAddUp: whatever the width, the kinds in the first line are as many
+// as need somebody, with those that were answered.
+func TestKindsOfTroubleAddUp(t *testing.T) {
+	kind := regexp.MustCompile(`[+ ]([\d,]+) ([a-z-]+)`)
+	for name, window := range map[string]func() watchdog.Window{"sick": sickWindow, "alerts": alertsWindow, "mass": massWindow, "beside": besideWindow} {
+		for width := 34; width <= 200; width += 3 {
+			w := window()
+			if f := &w.Fleet; f.Answered > 0 && width < clockFrom {
+				continue // there is no room to say so
+			}
+			s := newScreen(t, w, About{Name: "prod"}, width, 24)
+			line, _, _ := strings.Cut(ansi.Strip(s.m.frame()), "\n")
+			_, kinds, _ := strings.Cut(line, "NEED YOU")
+			sum := 0
+			for _, found := range kind.FindAllStringSubmatch(kinds, -1) {
+				n, err := strconv.Atoi(strings.ReplaceAll(found[1], ",", ""))
+				switch {
+				case err != nil:
+					t.Fatal(err)
+				case found[2] == "answered", strings.HasPrefix(found[2], "alert"), found[2] == "failed":
+				default:
+					sum += n
+				}
+			}
+			if want := w.Fleet.NeedYou + w.Fleet.Answered; sum != want {
+				t.Errorf("%s at %d: %d of %d in %q", name, width, sum, want, line)
+			}
+		}
+	}
+}
+
+// besideWindow has alerts that no verdict tells of.
+func besideWindow() watchdog.Window {
+	w := sickWindow()
+	w.Alerts.Beside = 2
+	return w
+}
+
+// TestAHeaderWarnsInWords: the sentence is for the view of the sources.
+func TestAHeaderWarnsInWords(t *testing.T) {
+	for warning, want := range map[string]string{
+		"appendonly is off: a crash loses what was written since the last snapshot":                                 "(appendonly is off)",
+		"maxmemory-policy allkeys-lru evicts liveness keys under pressure; set noeviction; appendonly is off: a...": "(maxmemory-policy allkeys-lru ev~)",
+		"no TLS": "(no TLS)",
+	} {
+		w := sickWindow()
+		w.Links[1].Warning = warning
+		s := newScreen(t, w, About{Name: "prod", ReadOnly: true}, 200, 60)
+		if got := strings.Split(ansi.Strip(s.m.frame()), "\n")[1]; !strings.Contains(got, "redis://redis.lan:6379 "+want+" ") {
+			t.Errorf("%q is no %q", got, want)
+		}
+		if s.do(": s o u r c e s enter"); !strings.Contains(ansi.Strip(s.m.frame()), warning) {
+			t.Errorf("the sources do not say %q", warning)
 		}
 	}
 }
