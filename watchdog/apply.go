@@ -52,7 +52,7 @@ func (t *Tracker) applyBeat(b *Beat) {
 	if boot != "" && len(b.BootID) > 0 && boot != string(b.BootID) {
 		t.anotherBoot(n, r, b)
 	}
-	if recheck || t.mono(start)-t.mono(r.start) > startMoved {
+	if recheck || (t.mono(start)-t.mono(r.start)).Abs() > startMoved {
 		t.wantNumber(n)
 	}
 	if recheck || r.verdict != Running || r.parked != 0 || r.flags&flagExtended != 0 {
@@ -263,8 +263,15 @@ func (t *Tracker) learn(r *record, b *Beat) (changed bool) {
 // published takes what every producer sends, except what can be seen to change.
 func (t *Tracker) published(r *record, b *Beat) (recheck bool) {
 	if b.Uptime >= 0 {
-		start := t.moment(b.started())
-		if r.flags&flagUptime == 0 || r.start > start {
+		start, firm := t.moment(b.started()), b.AgeKind == AgeExact
+		first, guessed := r.flags&flagUptime == 0, r.flags&flagStartGuessed != 0
+		switch {
+		case first || guessed && firm:
+			r.start = start
+			if r.flags |= flagStartGuessed; firm {
+				r.flags &^= flagStartGuessed
+			}
+		case r.start > start && (firm || guessed):
 			r.start = start // the earliest estimate is the nearest: uptime is floored
 		}
 		r.uptime = uint32(min(b.Uptime, math.MaxUint32))
@@ -275,12 +282,12 @@ func (t *Tracker) published(r *record, b *Beat) (recheck bool) {
 	}
 	if b.State != r.pub || r.lastBeat == never {
 		r.pub = b.State
-		r.stateAt = t.moment(b.Received - b.Age)
+		r.stateAt = t.moment(b.Received)
 		recheck = true
 	}
 	if b.State == StateOther {
 		if !bytes.Equal(t.store.text.get(r.state), b.StateText) {
-			r.stateAt = t.moment(b.Received - b.Age)
+			r.stateAt = t.moment(b.Received)
 		}
 		r.state = t.store.text.put(r.state, b.StateText)
 	} else if r.state != 0 {
@@ -394,7 +401,7 @@ func (t *Tracker) waits(r *record, sd *side, b *Beat) (recheck bool) {
 		return recheck
 	}
 	if r.wait != b.WaitingFor {
-		sd.waitSince, recheck = b.Received-b.Age, true
+		sd.waitSince, recheck = b.Received, true
 	}
 	if sd.waitMax != b.WaitingMax {
 		sd.waitMax, recheck = b.WaitingMax, true
@@ -407,9 +414,10 @@ func (t *Tracker) waits(r *record, sd *side, b *Beat) (recheck bool) {
 // less is the jitter of one that was reported twice.
 const activityGrain = 250 * time.Millisecond
 
-// work moves the WORK clock: the publisher told the age of its last activity.
+// work moves the WORK clock: the publisher told the age of its last activity. The
+// age of a key is a guess from its time to live, and a guess accuses nobody.
 func (t *Tracker) work(r *record, b *Beat) (recheck bool) {
-	at := b.Received - b.Age - b.Idle
+	at := b.Received - b.Idle
 	if r.flags&flagWorkKnown == 0 {
 		r.flags |= flagWorkKnown
 		r.lastWork = max(r.lastWork, at)
@@ -435,13 +443,13 @@ func (t *Tracker) work(r *record, b *Beat) (recheck bool) {
 // of work.
 func (t *Tracker) visible(r *record, b *Beat, known bool) (changed bool) {
 	first := r.lastBeat == never
-	changed = !first && r.stateAt == t.moment(b.Received-b.Age)
+	changed = !first && r.stateAt == t.moment(b.Received)
 	if old := t.store.text.get(r.task); !bytes.Equal(old, b.Task) {
 		changed = true
 		t.progress(r, b)
 		r.task = t.store.text.put(r.task, b.Task)
 		if !first {
-			r.taskAt = t.moment(b.Received - b.Age)
+			r.taskAt = t.moment(b.Received)
 		}
 	}
 	if b.HasCredits() && b.Credits != r.credits {

@@ -381,12 +381,21 @@ func (t *Tracker) placeUnheard(r *record, b *Beat) (placement, Generation) {
 	switch {
 	case g != 0 && (g < r.generation || g == r.generation && over):
 		return placeLate, g
-	case g == 0 && over && len(b.BootID) == 0 && !beganAfter(bk, &sd.terminal, start):
+	case g == 0 && over && len(b.BootID) == 0 && !beganAfter(bk, &sd.terminal, t.surely(b)):
 		return placeLate, r.generation
 	case g == 0 && len(b.BootID) == 0 && !over && bk != nil && before(start, bk.head.newestStart()):
 		return placeCurrent, 0 // the ledger is asked
 	}
 	return placeNew, g
+}
+
+// surely is surelyStarted on the wall clock; zero: it cannot be known.
+func (t *Tracker) surely(b *Beat) time.Time {
+	start, ok := t.surelyStarted(b)
+	if !ok {
+		return time.Time{}
+	}
+	return t.wallAt(start)
 }
 
 // beganAfter reports whether a start lies after that of an execution that ended,

@@ -167,7 +167,7 @@ func (t *Tracker) executionByStart(r *record, sd *side, b *Beat, otherBoot bool)
 	}
 	after := start - t.mono(r.start)
 	switch {
-	case after >= -startTolerance && after <= startTolerance:
+	case after >= -startTolerance && start-t.latestStart(r) <= startTolerance:
 		return placeCurrent
 	case sd != nil && (sd.overtaken[0].sent(b, start, t.mono(r.start)) || sd.overtaken[1].sent(b, start, t.mono(r.start))):
 		return placeLate
@@ -185,7 +185,29 @@ func (t *Tracker) lastOf(r *record, sd *side) time.Duration {
 	if !ended(r, sd) || r.flags&flagUptime == 0 {
 		return r.lastBeat
 	}
-	return min(r.lastBeat, t.mono(r.start)+time.Duration(r.uptime)*time.Second+startTolerance)
+	return min(r.lastBeat, t.latestStart(r)+time.Duration(r.uptime)*time.Second+startTolerance)
+}
+
+// latestStart is the latest at which a record's execution, whose uptime is known,
+// can have begun.
+func (t *Tracker) latestStart(r *record) time.Duration {
+	start := t.mono(r.start)
+	if r.flags&flagStartGuessed != 0 {
+		start = max(start, r.lastBeat-min(time.Duration(r.uptime)*time.Second, maxUptime))
+	}
+	return start
+}
+
+// surelyStarted is the moment after which the execution of a beat began, as far as
+// its age can be known; ok says that it can.
+func (t *Tracker) surelyStarted(b *Beat) (start time.Duration, ok bool) {
+	switch {
+	case b.Uptime < 0 || b.AgeKind == AgeUnknown:
+		return 0, false
+	case b.AgeKind == AgeEstimated:
+		return b.started() - t.policy.RedisTTL, true // of a producer that asks for twice as much
+	}
+	return b.started(), true
 }
 
 // ofHead reports whether a beat whose start seems to lie after the last beat
@@ -202,7 +224,7 @@ func (t *Tracker) ofHead(r *record, sd *side, b *Beat, start time.Duration) bool
 		b.Received-r.lastBeat <= t.policy.RedisTTL && bytes.Equal(b.Task, t.store.text.get(r.task)) {
 		return true
 	}
-	after := start - t.mono(r.start)
+	after := start - t.latestStart(r)
 	switch {
 	case after > startTolerance:
 		return false

@@ -41,6 +41,10 @@ const (
 	flagAlerted    // an alert of its verdict, or of a crash loop, stands
 	flagAnswered   // somebody answered the alert that tells of its verdict
 	flagDismissed  // its bad end was acknowledged, and left the list
+	// flagStartGuessed: what is known of the start is a guess from a key's time to
+	// live. The truth lies between that and what an age of none gives, or beyond:
+	// we do not know what its producer asks for.
+	flagStartGuessed
 )
 
 // record is the main record of one session.

@@ -384,6 +384,9 @@ func (t *Tracker) claimOf(r *record, id ID, bk *book) Claim {
 	if r.generation == 0 {
 		c.After = bk.after
 	}
+	if r.flags&flagStartGuessed != 0 && (r.generation != 0 || bk.head.Generation == 0) {
+		c.Start = time.Time{} // the next beat tells
+	}
 	if r.lastBeat >= bk.told {
 		c.Knew = bk.head.Generation
 	}
@@ -399,8 +402,8 @@ func news(c *Claim, h *Head) bool {
 	}
 	for i := range h.Executions {
 		e := &h.Executions[i]
-		if e.Generation == c.Generation && e.BootID == c.BootID && !c.Start.IsZero() && e.Start.Sub(c.Start) > startMoved {
-			return true // it was told of by a beat that came late
+		if e.Generation == c.Generation && e.BootID == c.BootID && !c.Start.IsZero() && (e.Start.IsZero() || e.Start.Sub(c.Start) > startMoved) {
+			return true // it was told of by a beat that came late, or by a key of unknown age
 		}
 	}
 	off := (c.Cadence - h.Cadence).Abs()
@@ -412,12 +415,12 @@ func news(c *Claim, h *Head) bool {
 // late; the next one, or silence, tells.
 func (t *Tracker) mayBeLate(r *record, bk *book) bool {
 	switch {
+	case r.flags&flagStartGuessed != 0 && r.generation == 0 && bk.head.Generation != 0 && (r.verdict != Silent || t.bootOf(r) == ""):
+		return true // a key tells too little of its start to be given a number beside others
 	case r.verdict == Silent || r.generation != 0 || t.bootOf(r) != "":
 		return false
 	case r.verdict.Ended():
 		return t.now.Mono-r.lastBeat < minReopen
-	case r.flags&flagAgeUnknown != 0:
-		return true // its start is not known either
 	case !bk.head.open() || bk.end(bk.head.Generation) != nil:
 		return false
 	}
