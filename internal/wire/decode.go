@@ -13,9 +13,10 @@ const (
 	MaxBeatBytes = 16 << 10
 	MaxDepth     = 32 // levels of objects and arrays, the beat's own object included
 
-	// MaxAge and MaxDeclared bound what a beat says of ages and of its own
-	// settings; longer ones are cut down to them.
-	MaxAge      = 100 * 365 * 24 * time.Hour
+	// MaxAge is the oldest that a beat can say something to be: what is older is
+	// a point in time, or nonsense, and no age. MaxDeclared bounds what it says of
+	// its own settings; longer ones mean for ever, and are cut down to it.
+	MaxAge      = 5 * 365 * 24 * time.Hour
 	MaxDeclared = 365 * 24 * time.Hour
 )
 
@@ -271,15 +272,15 @@ func (d *decoder) takeNumber(f field) bool {
 	case fieldPID:
 		return d.takeWhole(&b.PID, 1)
 	case fieldIdle:
-		return d.takeDuration(&b.Idle, seconds, 0, MaxAge)
+		return d.takeAge(&b.Idle, seconds)
 	case fieldInterval:
-		return d.takeDuration(&b.Interval, seconds, 1, MaxDeclared)
+		return d.takeDeclared(&b.Interval)
 	case fieldStallTimeout:
-		return d.takeDuration(&b.StallTimeout, seconds, 1, MaxDeclared)
+		return d.takeDeclared(&b.StallTimeout)
 	case fieldWaitingMax:
-		return d.takeDuration(&b.WaitingMax, seconds, 1, MaxDeclared)
+		return d.takeDeclared(&b.WaitingMax)
 	case fieldLoopLag:
-		return d.takeDuration(&b.LoopLag, milliseconds, 0, MaxAge)
+		return d.takeAge(&b.LoopLag, milliseconds)
 	}
 	return false
 }
@@ -311,28 +312,42 @@ const (
 	milliseconds = 6
 )
 
-// takeDuration reads a duration of at least least nanoseconds, where 1 stands
-// for "above 0": what is smaller than a nanosecond is rounded up to it then.
-func (d *decoder) takeDuration(into *time.Duration, unit int, least, most time.Duration) bool {
+// takeAge reads an age, 0 or more and MaxAge at most.
+func (d *decoder) takeAge(into *time.Duration, unit int) bool {
+	v, _, ok := d.duration(unit)
+	if !ok || v > MaxAge {
+		return false
+	}
+	*into = v
+	return true
+}
+
+// takeDeclared reads a setting, above 0: what is smaller than a nanosecond is
+// rounded up to it.
+func (d *decoder) takeDeclared(into *time.Duration) bool {
+	v, exact, ok := d.duration(seconds)
+	if !ok || v == 0 && exact {
+		return false
+	}
+	*into = min(max(v, 1), MaxDeclared)
+	return true
+}
+
+// duration is the scanned number in a unit, the longest there is if it is longer;
+// ok is false below 0, and beyond a float64.
+func (d *decoder) duration(unit int) (v time.Duration, exact, ok bool) {
 	n := &d.token.number
 	if n.negative {
-		return false
+		return 0, false, false
 	}
 	if !n.short {
 		if _, ok := n.float(d.digits()); !ok {
-			return false
+			return 0, false, false
 		}
 	}
-	v, exact, ok := n.scaled(d.digits(), unit)
-	if v == 0 && !exact && ok {
-		v = int64(least)
+	nanos, exact, fits := n.scaled(d.digits(), unit)
+	if !fits {
+		nanos = math.MaxInt64
 	}
-	if !ok || v > int64(most) {
-		v = int64(most)
-	}
-	if time.Duration(v) < least {
-		return false
-	}
-	*into = time.Duration(v)
-	return true
+	return time.Duration(nanos), exact, true
 }

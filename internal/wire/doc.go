@@ -41,8 +41,9 @@
 //     that no float64 can hold; generation outside 1 to 2^32-1; a seq, idle_secs
 //     or loop_lag_ms below 0; a pid, interval, timeout or maximum that is not
 //     above 0; an unknown waiting_for; an empty boot_id.
-//   - Ages beyond MaxAge and declared times beyond MaxDeclared are cut down to
-//     these, so that sums and small multiples of them cannot overflow.
+//   - An age (idle_secs, loop_lag_ms) beyond MaxAge is wrong too: it is a point in
+//     time, or nonsense. Declared times beyond MaxDeclared are cut down to it, so
+//     that sums and small multiples of them cannot overflow.
 //   - A state is judged after cleaning, as it is shown. An empty one is text.
 //
 // # Reading what a ledger holds

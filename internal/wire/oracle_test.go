@@ -379,6 +379,8 @@ func (o *oracle) optional(b *watchdog.Beat, fields map[string]any) {
 			r.Mul(r, new(big.Rat).SetInt64(int64(unit)))
 			floor := new(big.Int).Div(r.Num(), r.Denom())
 			switch {
+			case floor.Cmp(big.NewInt(int64(most))) > 0 && !above:
+				return false // no age
 			case floor.Cmp(big.NewInt(int64(most))) > 0:
 				*into = most
 			case floor.Sign() == 0 && above:

@@ -81,6 +81,9 @@ func credits(c float64) string {
 	if math.IsNaN(c) {
 		return none
 	}
+	if math.Abs(c) >= 1e15 {
+		return strconv.FormatFloat(c, 'g', 6, 64)
+	}
 	return strconv.FormatFloat(c, 'f', 2, 64)
 }
 
