@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // journeyThroughTheDemo acts on simulated agents: marks, questions, dumps, alerts,
@@ -18,6 +19,7 @@ func journeyThroughTheDemo(t *testing.T, all *pressedKeys) {
 	k.press("down", "j", on(`\] id `))
 	k.press("choose", "enter", "^ order  id")
 	k.reach("etl-nightly")
+	k.atRest()
 	k.see("^── etl-nightly #1 ") // an action is told with the number of its execution
 	k.press("dump", "T", "dump #1 effective")
 	k.press("dump", "T", `effective in \d+s \+1`)
@@ -39,6 +41,12 @@ func (k *keyboard) reach(id string) {
 	}
 }
 
+// atRest waits until an action takes the session under the cursor. Agents that came
+// may have moved it before its first key; for a second after that none does.
+func (k *keyboard) atRest() {
+	time.Sleep(1100 * time.Millisecond)
+}
+
 func dumpsAndOneDump(k *keyboard) {
 	k.press("dumps", "6", "^ DUMPS .* 2, newest first")
 	k.press("down", "j", `^ \d\d:.*etl-nightly.*\n>`)
@@ -57,7 +65,7 @@ func dumpsAndOneDump(k *keyboard) {
 	k.press("raw-dump", "v", "_java_thread_list")
 	k.press("raw-dump", "v", "!_java_thread_list")
 	k.press("search", "/", "^ /$")
-	k.enter("tool-pool", on("tool-pool"))
+	k.seek("tool-pool", on("tool-pool"))
 	k.press("accept", "enter", "!^ / tool-pool")
 	k.press("compare", "D", "compared")
 	k.press("leave", "esc", "^ DUMPS ")

@@ -30,7 +30,7 @@ func journeyFromTheFirstPage(t *testing.T, all *pressedKeys) {
 	k.press("times", "t", `^>\d\d:`)
 	k.press("copy-line", "c", "copied, if the terminal allows: line 40")
 	k.press("search", "/", "^ /$")
-	k.enter("number 3", `\d of \d have`)
+	k.seek("number 3", `\d of \d have`)
 	k.press("accept", "enter", "!^ / number 3")
 	k.press("previous-match", "N", on("line 31 "))
 	k.press("next-match", "n", on("line 38 "))

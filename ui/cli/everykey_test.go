@@ -171,6 +171,14 @@ func (k *keyboard) enter(text, want string) {
 	k.keep("typing "+text, want, func() { k.Type(text) })
 }
 
+// seek types what is searched for, and waits for what is found: part of the text may
+// find it before the rest has been taken.
+func (k *keyboard) seek(text, want string) {
+	k.t.Helper()
+	k.enter(text, "^ / "+regexp.QuoteMeta(text)+"$")
+	k.see(want)
+}
+
 func (k *keyboard) keep(what, want string, do func()) {
 	k.t.Helper()
 	pattern, gone := strings.CutPrefix(want, "!")
