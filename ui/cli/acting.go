@@ -42,7 +42,8 @@ type acting struct {
 	settings *config.Config
 	by       string
 	operator *watchdog.Operator
-	engine   *watchdog.Engine // once it runs
+	engine   *watchdog.Engine    // once it runs
+	own      watchdog.CommandWay // to what is supervised here
 	ways     []*commandBus
 	gather   *dumpGather // nil: there is no data directory
 	refusals *refusals
@@ -63,7 +64,8 @@ func newActing(settings *config.Config, o actingOptions) *acting {
 	if o.children == nil {
 		a.o.children = func() *supervising { return nil }
 	}
-	ways := []watchdog.CommandWay{here{a.o.children, a.by, o.clock}}
+	a.own = here{a.o.children, a.by, o.clock}
+	ways := []watchdog.CommandWay{a.own}
 	for _, b := range commandBuses(settings, a.by, a.fleet, a.refusals.take, o.clock, o.log, o.spawn) {
 		b.tray = newDumpTray(settings, o.log, o.spawn)
 		a.ways = append(a.ways, b)
@@ -125,7 +127,8 @@ func (a *acting) close() {
 // watch tells the engine behind everything.
 func (a *acting) watch(engine *watchdog.Engine) { a.engine = engine }
 
-// do asks for an action. What leaves no trace is not done.
+// do asks for an action. What leaves no trace is not done, but that what runs here
+// can always be ended.
 func (a *acting) do(ctx context.Context, c watchdog.Command) (watchdog.Action, error) {
 	if a.settings.ReadOnly {
 		return watchdog.Action{}, watchdog.ErrReadOnly
@@ -136,9 +139,29 @@ func (a *acting) do(ctx context.Context, c watchdog.Command) (watchdog.Action, e
 	asked := actionEntry{Event: "action.asked", Timestamp: unixSeconds(time.Now()), Op: string(c.Op), SessionID: string(c.Session), Generation: int64(c.Generation),
 		Reason: c.Reason, IssuedBy: c.IssuedBy, Evidence: a.verdict(ctx, c.Session)}
 	if err := a.write(asked); err != nil {
-		return watchdog.Action{}, fmt.Errorf("nothing was done, since it cannot be written to the audit file: %w", err)
+		if !a.endsOwn(c) {
+			return watchdog.Action{}, fmt.Errorf("nothing was done, since it cannot be written to the audit file: %w", err)
+		}
+		a.lacks(c, "is carried out", err)
 	}
 	return a.engine.Do(ctx, c)
+}
+
+// endsOwn reports whether a command ends what is supervised here: a full disk keeps
+// nobody from ending his own child, as leaving the screen would.
+func (a *acting) endsOwn(c watchdog.Command) bool {
+	return (c.Op == watchdog.OpStop || c.Op == watchdog.OpKill) && a.own.Carries(c.Session)
+}
+
+// lacks tells that something of an action is missing in the audit file.
+func (a *acting) lacks(c watchdog.Command, what string, err error) {
+	a.mu.Lock()
+	a.missing = err
+	a.mu.Unlock()
+	a.o.log.Error("an action is missing in the audit file", "op", string(c.Op), "session", c.Session, "what", what, "error", err)
+	now := a.o.clock.Now()
+	a.engine.Post(watchdog.Trouble{Cause: watchdog.CauseAction, ID: c.Session, Generation: c.Generation, Evidence: uint64(now.Wall), At: now.Mono,
+		Text: fmt.Sprintf("%s %s %s %s, which is missing in the audit file: %v.", strings.ToUpper(string(c.Op)), c.Session, generation(c.Generation), what, err)})
 }
 
 // actionEntry is a line of the audit file.
@@ -162,16 +185,13 @@ type actionEntry struct {
 func (a *acting) keep(act watchdog.Action) {
 	err := a.write(actionEntry{Event: "action.fate", Timestamp: unixSeconds(time.Now()), Command: act.ID, Op: string(act.Op), SessionID: string(act.Session),
 		Generation: int64(act.Generation), Fate: act.Fate.String(), Detail: act.Detail, Reason: act.Reason, IssuedBy: act.IssuedBy, By: act.By, Way: act.Way})
-	a.mu.Lock()
-	a.missing = err
-	a.mu.Unlock()
-	if err == nil {
+	if err != nil {
+		a.lacks(act.Command, act.Fate.Sentence(), err)
 		return
 	}
-	a.o.log.Error("the fate of an action is missing in the audit file", "session", act.Session, "fate", act.Fate.String(), "error", err)
-	now := a.o.clock.Now()
-	a.engine.Post(watchdog.Trouble{Cause: watchdog.CauseAction, ID: act.Session, Generation: act.Generation, Evidence: uint64(now.Wall), At: now.Mono,
-		Text: fmt.Sprintf("%s %s %s %s, which is missing in the audit file: %v.", strings.ToUpper(string(act.Op)), act.Session, generation(act.Generation), act.Fate.Sentence(), err)})
+	a.mu.Lock()
+	a.missing = nil
+	a.mu.Unlock()
 }
 
 // unaudited says why the newest fate is missing in the audit file; nil: it is

@@ -47,6 +47,17 @@ func TestFateThatIsNotAuditedIsSaid(t *testing.T) {
 	if _, err := a.do(t.Context(), act.Command); err == nil || !strings.Contains(err.Error(), "nothing was done") {
 		t.Errorf("what cannot be audited: %v", err)
 	}
+	a.own = ourChild{}
+	for op, done := range map[watchdog.Op]bool{watchdog.OpStop: true, watchdog.OpKill: true, watchdog.OpRestart: false, watchdog.OpExpire: false, watchdog.OpDump: false} {
+		c := act.Command
+		c.Op = op
+		if _, err := a.do(t.Context(), c); done != (err == nil) {
+			t.Errorf("a %s of our own child that cannot be audited: %v", op, err)
+		}
+		if list := alerts(); done && (len(list) != 1 || !strings.HasPrefix(list[0].Text, strings.ToUpper(string(op))+" indexer #2 is carried out, which is missing in the audit file: ")) {
+			t.Errorf("alerts of a %s are %+v", op, list)
+		}
+	}
 	a.keep(act)
 	if err := a.unaudited(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("who acted is told %v", err)
@@ -66,3 +77,8 @@ func TestFateThatIsNotAuditedIsSaid(t *testing.T) {
 		t.Error("it was written through a symbolic link")
 	}
 }
+
+// ourChild is the way to what is supervised here.
+type ourChild struct{ watchdog.CommandWay }
+
+func (ourChild) Carries(watchdog.ID) bool { return true }
