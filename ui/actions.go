@@ -14,11 +14,12 @@ type action struct {
 	in    scene
 	group string // heading in help
 	help  string
-	foot  string // word in the footer; empty: not there
-	spare scene  // scenes whose footer has no room for it
-	move  bool   // only looks elsewhere: passes in a burst of keys
-	touch bool   // touches an agent
-	fixed bool   // cannot be rebound
+	foot  string              // word in the footer; empty: not there
+	now   func(*Model) string // the word in its place; empty: not now; nil: foot always
+	spare scene               // scenes whose footer has no room for it
+	move  bool                // only looks elsewhere: passes in a burst of keys
+	touch bool                // touches an agent
+	fixed bool                // cannot be rebound
 	// off says why it cannot work now; nil or "": it can.
 	off func(*Model) string
 	do  func(*Model) tea.Cmd
@@ -32,8 +33,8 @@ func allActions() []action {
 	var all []action
 	all = append(all, replayActions()...) // first in the footer of a recording
 	all = append(all, lookActions()...)
-	all = append(all, viewActions()...)
 	all = append(all, agentActions()...)
+	all = append(all, viewActions()...)
 	all = append(all, firstRunActions()...)
 	all = append(all, moveActions()...)
 	all = append(all, inputActions()...)
@@ -92,22 +93,22 @@ func viewActions() []action {
 		action{name: "next-view", keys: "]", in: inLists | inText, group: "views", help: "next view", off: oneView, do: turn(1)},
 		action{name: "previous-view", keys: "[", in: inLists | inText, group: "views", help: "previous view", off: oneView, do: turn(-1)},
 		action{name: "focus", keys: "tab", in: inLists, group: "views", help: "to the side pane, where the moves scroll, and back", off: needsPane, do: (*Model).toggleFocus},
-		action{name: "raw", keys: "p", in: inLists | inWhy, group: "views", help: "raw payload: the newest messages of the session as they came", off: needsPayload, do: (*Model).openRaw},
+		action{name: "raw", keys: "p", in: inLists | inWhy, group: "views", foot: "raw", help: "raw payload: the newest messages of the session as they came", off: needsPayload, do: (*Model).openRaw},
 		action{name: "as-came", keys: "v", in: inRaw, group: "views", foot: "as it came", help: "the text as it came, or laid out", do: (*Model).toggleAsCame},
 		action{name: "copy-payload", keys: "c", in: inRaw, group: "views", foot: "copy", help: "copy the message under the cursor", off: here(inRaw, needsMessage), do: (*Model).copyPayload},
-		action{name: "late", keys: "L", in: inEvents | inLogs, group: "views", foot: "late", help: "show and hide what came after an end: quarantined beats and output", off: needsLateHere, do: (*Model).lateHere},
-		action{name: "session-logs", keys: "l", in: inLists | inWhy, group: "views", help: "output of the session", off: needsOutput, do: (*Model).openLogs},
-		action{name: "session-events", keys: "e", in: inLists | inWhy, group: "views", help: "events of the session alone", off: needsSession, do: (*Model).openSessionEvents},
+		action{name: "session-logs", keys: "l", in: inLists | inWhy, group: "views", foot: "logs", help: "output of the session", off: needsOutput, do: (*Model).openLogs},
+		action{name: "session-events", keys: "e", in: inLists | inWhy, group: "views", foot: "events", help: "events of the session alone", off: needsSession, do: (*Model).openSessionEvents},
 		action{name: "go-to", keys: "enter", in: inEvents, group: "views", foot: "why", help: "the session of the event under the cursor", do: (*Model).goToEvent},
 		action{name: "to-session", keys: "enter", in: inCommands, group: "views", foot: "session", help: "the session of the action under the cursor", off: here(inCommands, needsCommand), do: (*Model).goToCommand},
 		action{name: "open-dump", keys: "enter", in: inDumps, group: "views", foot: "open", help: "the dump under the cursor", off: here(inDumps, needsDump), do: (*Model).openDump},
 		action{name: "fold", keys: "enter", in: inDump, group: "views", foot: "fold", help: "fold and unfold", off: here(inDump, needsSections), do: (*Model).foldDump},
-		action{name: "search", keys: "/", in: inLines, group: "views", foot: "search", spare: inAlerts, help: "look for text", do: (*Model).openSearch},
+		action{name: "search", keys: "/", in: inLines, group: "views", foot: "search", now: overLines("search"), help: "look for text", do: (*Model).openSearch},
 		action{name: "next-match", keys: "n", in: inLines, group: "views", foot: "match", help: "next match", off: here(inLines, needsSearch), do: func(m *Model) tea.Cmd { return m.nextMatch(1) }},
 		action{name: "previous-match", keys: "N", in: inLines, group: "views", help: "previous match", off: here(inLines, needsSearch), do: func(m *Model) tea.Cmd { return m.nextMatch(-1) }},
-		action{name: "follow", keys: "F", in: inEvents | inCommands | inLogs, group: "views", foot: "follow", help: "follow what is added", do: (*Model).toggleFollow},
+		action{name: "follow", keys: "F", in: inEvents | inCommands | inLogs, group: "views", foot: "follow", now: overLines("follow"), help: "follow what is added", do: (*Model).toggleFollow},
 		action{name: "wrap", keys: "w", in: inEvents | inLogs | inDump | inTrial | inHandover | inRaw, group: "views", help: "wrap long lines", do: (*Model).toggleWrap},
 		action{name: "times", keys: "t", in: inEvents | inLogs, group: "views", foot: "times", help: "time stamps", do: (*Model).toggleTimes},
+		action{name: "late", keys: "L", in: inEvents | inLogs, group: "views", foot: "late", help: "show and hide what came after an end: quarantined beats and output", off: needsLateHere, do: (*Model).lateHere},
 		action{name: "copy-line", keys: "c", in: inLogs, group: "views", help: "copy the line under the cursor", do: (*Model).copyLine},
 		action{name: "copy-place", keys: "c", in: inDump, group: "views", foot: "copy", help: "copy path:line", off: here(inDump, needsPlace), do: (*Model).copyPlace},
 		action{name: "edit", keys: "o", in: inDump, group: "views", foot: "editor", help: "open in $EDITOR", off: here(inDump, needsEditor), do: (*Model).openEditor},
@@ -129,10 +130,10 @@ func viewActions() []action {
 func agentActions() []action {
 	return []action{
 		{name: "enter-alert", keys: "enter", in: inAlerts, group: "alerts", foot: "open", help: "the members of a group, or the session of the alert under the cursor", off: here(inAlerts, needsAlertLine), do: (*Model).enterAlert},
-		{name: "alert-hosts", keys: "B", in: inAlerts, group: "alerts", foot: "hosts", help: "group the members of a group by their hosts", off: here(inAlerts, needsGroupLine), do: (*Model).groupAlert},
 		{name: "ack", keys: "a", in: inLists | inAlerts, group: "alerts", foot: "ack", help: "acknowledge, with a note if you like; what is new about it opens it again", off: needsAlert("acknowledging"), do: (*Model).openAck},
 		{name: "snooze", keys: "z", in: inLists | inAlerts, group: "alerts", foot: "snooze", spare: inLists, help: "snooze: 10m, 1h, or until a time", off: needsAlert("snoozing"), do: (*Model).openSnooze},
 		{name: "mute", keys: "M", in: inLists | inAlerts, group: "alerts", foot: "mute", spare: inLists, help: "mute a session or a pattern such as etl-*, with an end and a note", off: needsMutable, do: (*Model).openMute, with: (*Model).openMuteWith},
+		{name: "alert-hosts", keys: "B", in: inAlerts, group: "alerts", foot: "hosts", help: "group the members of a group by their hosts", off: here(inAlerts, needsGroupLine), do: (*Model).groupAlert},
 		{name: "release", in: inLists | inAlerts, group: "alerts", help: "release the brake: settle a held group", off: needsHeld, do: (*Model).openRelease, with: (*Model).openReleaseWith},
 		{name: "mark", keys: "space", in: inSessions, group: "agents", help: "mark, for an action on several", off: needsSession, do: (*Model).toggleMark},
 		{name: "mark-range", keys: "V", in: inSessions, group: "agents", help: "mark a range: from the last mark to the cursor", off: needsMarks, do: (*Model).markRange},
@@ -150,7 +151,7 @@ func replayActions() []action {
 	speed := func(f float64) func(*Model) tea.Cmd { return func(m *Model) tea.Cmd { return m.replaySpeed(f) } }
 	step := func(n int) func(*Model) tea.Cmd { return func(m *Model) tea.Cmd { return m.replayStep(n) } }
 	return []action{
-		{name: "pause", keys: "space", in: inRecorded, group: "replay", foot: "pause", help: "pause and go on; at the end: once more from the start", off: needsReplay, do: (*Model).replayPause},
+		{name: "pause", keys: "space", in: inRecorded, group: "replay", foot: "pause", now: replayWord, help: "pause and go on; at the end: once more from the start", off: needsReplay, do: (*Model).replayPause},
 		{name: "step-back", keys: ",", in: inRecorded, group: "replay", foot: "step", help: "a step back", off: needsReplay, do: step(-1)},
 		{name: "step-on", keys: ".", in: inRecorded, group: "replay", help: "a step on", off: needsReplay, do: step(1)},
 		{name: "faster", keys: "+", in: inRecorded, group: "replay", foot: "faster", help: "twice as fast", off: needsReplay, do: speed(2)},
@@ -165,7 +166,7 @@ func firstRunActions() []action {
 		{name: "supervise", keys: "s", in: inFirstRun, group: "start", help: "supervise a command: run it as a session that ends with this screen", off: needsHost, do: (*Model).openSupervise},
 		{name: "connect", keys: "c", in: inFirstRun, group: "start", help: "connect elsewhere: address or context", off: needsHost, do: (*Model).openConnect},
 		{name: "recording", keys: "o", in: inFirstRun, group: "start", help: "open a recording; a bundled night needs no server", off: needsHost, do: (*Model).openRecording},
-		{name: "ctx", in: inViews, group: "start", help: "contexts: named clusters of the configuration; ctx NAME watches one", off: needsHost, do: (*Model).openContexts, with: (*Model).openContext},
+		{name: "ctx", in: inViews, group: "start", help: "contexts: named clusters of the configuration; ctx NAME watches one", off: needsContexts, do: (*Model).openContexts, with: (*Model).openContext},
 	}
 }
 

@@ -152,5 +152,5 @@ const (
 // runs off the screen's goroutine.
 type Host interface {
 	Open(ctx context.Context, t Target) (Feed, error)
-	Contexts() []string
+	Contexts() []string // named in the configuration; it does not wait
 }

@@ -91,7 +91,7 @@ func (m *Model) drawChoice(p *painter, a *action, selected bool) {
 	text := choiceTexts[a.name]
 	if off := m.offReason(a); off != "" {
 		st = m.styles.Dim
-		text += "  (off: " + off + ")"
+		text += "  (" + offText(off) + ")"
 	}
 	if selected {
 		p.begin(m.styles.Cursor)
@@ -249,10 +249,14 @@ func (m *Model) openRecording() tea.Cmd {
 	return nil
 }
 
-// openContexts asks for the names in the configuration, then offers them.
-func (m *Model) openContexts() tea.Cmd {
-	host := m.opt.Host
-	return m.runErrand(func() any { return contextsListed{names: host.Contexts()} })
+func needsContexts(m *Model) string {
+	if off := needsHost(m); off != "" {
+		return off
+	}
+	if len(m.opt.Host.Contexts()) == 0 {
+		return "the configuration names no contexts: add some under contexts:"
+	}
+	return ""
 }
 
 // openContext watches the context that was named.
@@ -260,10 +264,9 @@ func (m *Model) openContext(name string) tea.Cmd {
 	return m.leaveFor(Target{Kind: TargetConfigured, Context: name})
 }
 
-func (m *Model) showContexts(names []string) tea.Cmd {
-	if len(names) == 0 {
-		return m.say("the configuration names no contexts: add some under contexts:")
-	}
+// openContexts offers the names in the configuration.
+func (m *Model) openContexts() tea.Cmd {
+	names := m.opt.Host.Contexts()
 	return m.openMenu("CONTEXTS  enter: watch it; esc: back", func(m *Model) []menuItem {
 		items := make([]menuItem, 0, len(names))
 		for _, name := range names {

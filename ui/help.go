@@ -113,6 +113,15 @@ func (m *Model) drawHelp(p *painter) {
 	})
 }
 
+// offText is "off: prod is READ-ONLY" of a reason as it is told when the key is pressed:
+// what was wanted stands beside it here.
+func offText(reason string) string {
+	if _, why, ok := strings.Cut(reason, ": off, "); ok {
+		reason = why
+	}
+	return "off: " + reason
+}
+
 func containsAll(text string, words []string) bool {
 	for _, w := range words {
 		if !strings.Contains(text, w) {
@@ -138,7 +147,7 @@ func (m *Model) drawHelpLine(p *painter, l *helpLine) {
 	p.pad(17)
 	text := l.right
 	if l.off != "" {
-		text += "  (off: " + l.off + ")"
+		text += "  (" + offText(l.off) + ")"
 	}
 	p.wrapped(st, text, 17, 4)
 	p.line()

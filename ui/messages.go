@@ -38,8 +38,6 @@ type (
 	}
 	// keysSettled says that the time in which a burst is told has passed.
 	keysSettled struct{}
-	// contextsListed are the names in the configuration.
-	contextsListed struct{ names []string }
 )
 
 // replayState is how a recording plays.

@@ -258,6 +258,17 @@ func (m *Model) nextMatch(n int) tea.Cmd {
 	return m.askEvents()
 }
 
+// overLines is the word of a key that is of use where there are lines. It works
+// before too: who is fast presses it before they came.
+func overLines(word string) func(*Model) string {
+	return func(m *Model) string {
+		if m.lines().total == 0 {
+			return ""
+		}
+		return word
+	}
+}
+
 // needsSearch: n and N need something to look for.
 func needsSearch(m *Model) string {
 	if m.pager().search == "" {

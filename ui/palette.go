@@ -132,7 +132,7 @@ func (m *Model) drawEntry(p *painter, e *paletteEntry, selected bool) {
 	p.pad(p.x + 1)
 	text := e.help
 	if e.off != "" {
-		text = "off: " + e.off
+		text = offText(e.off)
 	}
 	p.text(st, text)
 	p.end()

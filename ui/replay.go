@@ -33,6 +33,17 @@ func (m *Model) replayPause() tea.Cmd {
 	})
 }
 
+// replayWord is what replayPause does now.
+func replayWord(m *Model) string {
+	switch {
+	case m.replay.ended:
+		return "once more"
+	case m.replay.paused:
+		return "play"
+	}
+	return "pause"
+}
+
 // farBack is more steps than a recording has.
 const farBack = 1 << 30
 

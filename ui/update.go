@@ -104,11 +104,8 @@ func (m *Model) errandDone(msg errandFinished) tea.Cmd {
 		return nil
 	}
 	m.errands.busy = false
-	switch r := msg.result.(type) {
-	case replayChanged:
+	if r, ok := msg.result.(replayChanged); ok {
 		m.replay = r.state
-	case contextsListed:
-		return tea.Batch(m.showContexts(r.names), m.nextErrand())
 	}
 	return m.nextErrand()
 }
