@@ -18,14 +18,18 @@ const maxAuditLine = 1 << 20
 const (
 	tornPause = 20 * time.Millisecond
 	tornTries = 50
+	// turnWithin is how long a writer waits for another that is in the midst of
+	// its line: one that was stopped there must not stop all.
+	turnWithin = tornTries * tornPause
 )
 
 // Audit is the append-only trail of who did what: JSON lines in a file that any
-// number of processes write to. A line is one write at the end of the file, for
-// which room was made, so that lines of two processes never mix, a full disk cuts
-// none off, and one that a crash did does not spoil the next.
+// number of processes write to, one after the other. A line is one write at the end
+// of the file, for which room was made, so that lines of two processes never mix, a
+// full disk cuts none off, and one that a crash did does not spoil the next.
 type Audit struct {
 	path string
+	turn time.Duration // turnWithin
 
 	mu   sync.Mutex
 	file *os.File
@@ -41,7 +45,7 @@ func OpenAudit(path string) (*Audit, error) {
 	if err := privateDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	a := &Audit{path: path}
+	a := &Audit{path: path, turn: turnWithin}
 	if err := a.open(); err != nil {
 		return nil, err
 	}
@@ -80,6 +84,11 @@ func (a *Audit) Write(entry any) error {
 	}
 	if err := a.follow(); err != nil {
 		return err
+	}
+	// Else a line that another process has half written, and has no time for the
+	// rest of, would look as if a crash had cut it off.
+	if lockWithin(a.file, a.turn) {
+		defer unlock(a.file)
 	}
 	text := line.Bytes()
 	if a.torn() { // by whomever: another process may have been cut off since we wrote

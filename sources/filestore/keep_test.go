@@ -173,6 +173,47 @@ func TestAuditLinesOfManyProcessesAreWhole(t *testing.T) {
 	}
 }
 
+// A process that gets no time in the midst of a line has not crashed.
+func TestAuditWaitsForALineThatIsBeingWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	a, err := OpenAudit(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	a.turn = time.Minute
+	slow, err := OpenAudit(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	if !lockWithin(slow.file, time.Minute) {
+		t.Skip("this file system has no locks")
+	}
+	half := func(text string) {
+		t.Helper()
+		if _, err := slow.file.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	half(`{"event":"slo`)
+	written := make(chan error)
+	go func() { written <- a.Write(map[string]string{"event": "next"}) }()
+	select {
+	case err := <-written:
+		t.Fatalf("it was written into the midst of a line: %v", err)
+	case <-time.After(5 * tornPause):
+	}
+	half("w\"}\n")
+	unlock(slow.file)
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{`{"event":"slow"}`, `{"event":"next"}`}, lines(t, path)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAuditAfterALineThatWasCutOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	if err := os.WriteFile(path, []byte(`{"event":"cut`), 0o600); err != nil {
