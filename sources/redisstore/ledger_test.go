@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/sessionwatch/sessionwatch/internal/wire"
 	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
@@ -405,4 +407,51 @@ func TestLedgerWarnings(t *testing.T) {
 	if w := l.Warning(); !strings.Contains(w, "a failover or kill -9 can lose the last second") || !strings.Contains(w, "appendonly is off") {
 		t.Errorf("the warning is %q", w)
 	}
+}
+
+// afterwards does something once, after the server has answered a command.
+type afterwards struct {
+	command string
+	do      func()
+	done    atomic.Bool
+}
+
+func (a *afterwards) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (a *afterwards) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (a *afterwards) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == a.command && !a.done.Swap(true) {
+			a.do()
+		}
+		return err
+	}
+}
+
+// A follower sees what comes while a check asks how far the journal is: the store
+// did not go back.
+func TestWhatComesDuringACheckIsNoStepBack(t *testing.T) {
+	t.Parallel()
+	_, address := startMini(t)
+	l, _ := openLedger(t, fast(address))
+	mustCheck(t, l)
+	came := false
+	l.conn.client.AddHook(&afterwards{command: "xrevrange", do: func() {
+		mustSettle(t, l, endOf("a", 1, watchdog.OutcomeLost))
+		at, err := newestEntry(t.Context(), l.conn.client)
+		if err != nil {
+			t.Error(err)
+		}
+		l.sawEntry(at)
+		came = true
+	}})
+	mustCheck(t, l)
+	if !came {
+		t.Error("the check does not ask for the newest entry, so that nothing came meanwhile")
+	}
+	mustCheck(t, l)
 }

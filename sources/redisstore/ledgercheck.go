@@ -186,19 +186,21 @@ func identityOf(parts []string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// checkJournal refuses a store that went back behind what we have seen of it.
+// checkJournal refuses a store that went back behind what we have seen of it: what
+// a follower sees while we ask is news.
 func (l *Ledger) checkJournal(ctx context.Context, c *client) error {
+	l.mu.Lock()
+	before := l.newest
+	l.mu.Unlock()
 	now, err := newestEntry(ctx, c)
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now.before(l.newest) {
+	if now.before(before) {
 		return sentence(fmt.Sprintf("it went back: its journal stands at %s and stood at %s, so what was written between is lost (%s). "+
-			"Restore its data, or restart sessionwatch to go on with what is there; ends that were lost may then be settled once more", now, l.newest, lastSecond))
+			"Restore its data, or restart sessionwatch to go on with what is there; ends that were lost may then be settled once more", now, before, lastSecond))
 	}
-	l.newest = now
+	l.sawEntry(now)
 	return nil
 }
 
