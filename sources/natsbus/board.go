@@ -215,8 +215,7 @@ func (b *Board) notes() []watchdog.AlertNote {
 // number of entries; then all are read anew.
 func (b *Board) catchUp(ctx context.Context, c *conn) error {
 	for range 3 { // others may write and delete meanwhile
-		var info streamInfo
-		err := b.js.api(ctx, c, "STREAM.INFO."+alertsStream, struct{}{}, &info)
+		info, err := b.js.info(ctx, c, alertsStream)
 		if isFault(err, faultNoStream) {
 			b.made, b.next = "", 1
 			clear(b.entries)

@@ -174,8 +174,7 @@ func (c *Commands) ready(ctx context.Context) (*conn, bool, error) {
 		return conn, c.kept, nil
 	}
 	for _, config := range []streamConfig{commandsConfig(c.options.Replicas), resultsConfig(c.options.Replicas)} {
-		var info streamInfo
-		err := c.js.api(ctx, conn, "STREAM.INFO."+config.Name, struct{}{}, &info)
+		info, err := c.js.info(ctx, conn, config.Name)
 		if isFault(err, faultNoStream) {
 			err = c.js.api(ctx, conn, "STREAM.CREATE."+config.Name, config, &info)
 		}

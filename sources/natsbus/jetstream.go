@@ -280,7 +280,7 @@ func (j *jetStream) message(ctx context.Context, c *conn, stream string, which s
 
 // awaitWhole waits until a stream is there as a whole. Servers of version 2.9
 // die of a question for a message of a stream that somebody is creating just
-// then; while they do, they say that it was created at no time.
+// then.
 func (j *jetStream) awaitWhole(ctx context.Context, c *conn, stream string) error {
 	j.mu.Lock()
 	known := j.whole[stream] == c
@@ -288,27 +288,29 @@ func (j *jetStream) awaitWhole(ctx context.Context, c *conn, stream string) erro
 	if known {
 		return nil
 	}
+	if _, err := j.info(ctx, c, stream); err != nil && !isDenied(err) { // who may read it all the same has to ask blindly
+		return err
+	}
+	j.mu.Lock()
+	j.whole[stream] = c
+	j.mu.Unlock()
+	return nil
+}
+
+// info tells of a stream. While somebody is creating it, servers of version 2.9 say
+// that it was created at no time, which is no identity: then it waits.
+func (j *jetStream) info(ctx context.Context, c *conn, stream string) (streamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	for {
-		var info struct {
-			Created time.Time `json:"created"`
+		var i streamInfo
+		err := j.api(ctx, c, "STREAM.INFO."+stream, struct{}{}, &i)
+		if err != nil || !i.Created.IsZero() {
+			return i, err
 		}
-		err := j.api(ctx, c, "STREAM.INFO."+stream, struct{}{}, &info)
-		switch {
-		case isDenied(err): // who may read it all the same has to ask blindly
-		case err != nil:
-			return err
-		case info.Created.IsZero():
-			if pause(ctx, 20*time.Millisecond); ctx.Err() != nil {
-				return fmt.Errorf("the stream %s is being created for too long: %w", stream, ctx.Err())
-			}
-			continue
+		if pause(ctx, 20*time.Millisecond); ctx.Err() != nil {
+			return streamInfo{}, fmt.Errorf("the stream %s is being created for too long: %w", stream, ctx.Err())
 		}
-		j.mu.Lock()
-		j.whole[stream] = c
-		j.mu.Unlock()
-		return nil
 	}
 }
 

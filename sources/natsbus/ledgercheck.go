@@ -107,48 +107,57 @@ func (l *Ledger) inspect(ctx context.Context, c *conn) error {
 	if found && named.Name != watchdog.AuthorityJetStream {
 		return fmt.Errorf("SW_META names %s as the cluster's authority, not jetstream; set ledger: auto", named)
 	}
-	terminal, err := l.info(ctx, c, wire.TerminalStream)
+	// What others change meanwhile must look newer than what it is held against, so
+	// this is read in the order opposite to that in which it is made and written.
+	written, err := l.progress(ctx, c)
+	if err != nil {
+		return err
+	}
+	heads, headsErr := l.js.info(ctx, c, wire.BucketStream(wire.HeadsBucket))
+	terminal, err := l.js.info(ctx, c, wire.TerminalStream)
 	if isFault(err, faultNoStream) {
-		if err := l.mayCreate(ctx, c, found); err != nil {
+		if err := l.mayCreate(found, heads, headsErr); err != nil {
 			return err
 		}
 		if err := l.create(ctx, c); err != nil {
 			return err
 		}
-		terminal, err = l.info(ctx, c, wire.TerminalStream)
+		heads, headsErr = l.js.info(ctx, c, wire.BucketStream(wire.HeadsBucket))
+		terminal, err = l.js.info(ctx, c, wire.TerminalStream)
 	}
 	if err != nil {
 		return err
 	}
-	heads, err := l.info(ctx, c, wire.BucketStream(wire.HeadsBucket))
-	if isFault(err, faultNoStream) {
-		return vanished(wire.BucketStream(wire.HeadsBucket))
+	if isFault(headsErr, faultNoStream) { // unless somebody has made them all just now
+		if heads, headsErr = l.js.info(ctx, c, wire.BucketStream(wire.HeadsBucket)); isFault(headsErr, faultNoStream) {
+			return vanished(wire.BucketStream(wire.HeadsBucket))
+		}
 	}
-	if err != nil {
-		return err
+	if headsErr != nil {
+		return headsErr
 	}
 	if err := errors.Join(terminal.faults(terminalConfig(0)), heads.faults(bucketConfig(wire.HeadsBucket, 0))); err != nil {
 		return err
 	}
-	return l.compare(ctx, c, named.Identity, terminal, heads)
+	return l.compare(ctx, c, named.Identity, written, terminal, heads)
 }
 
-// mayCreate says why SW_TERMINAL, which is not there, must not be created.
-func (l *Ledger) mayCreate(ctx context.Context, c *conn, named bool) error {
+// mayCreate says why SW_TERMINAL, which is not there, must not be created. heads
+// was asked for before: whoever has just made them all has not been at it then.
+func (l *Ledger) mayCreate(named bool, heads streamInfo, headsErr error) error {
 	if named || l.known.Identity != "" || l.expect != (watchdog.Authority{}) {
 		return vanished(wire.TerminalStream)
 	}
 	if l.js.plan.ReadOnly {
 		return errors.New("there is no stream SW_TERMINAL yet, and this bus is read-only: the first program that settles creates it")
 	}
-	heads, err := l.info(ctx, c, wire.BucketStream(wire.HeadsBucket))
 	switch {
-	case isFault(err, faultNoStream):
+	case isFault(headsErr, faultNoStream):
 		return nil
-	case err == nil && heads.State.Last > 0:
+	case headsErr == nil && heads.State.Last > 0:
 		return vanished(wire.TerminalStream)
 	}
-	return err
+	return headsErr
 }
 
 func vanished(stream string) error {
@@ -191,15 +200,16 @@ func (l *Ledger) createStream(ctx context.Context, c *conn, config streamConfig)
 	return nil
 }
 
-func (l *Ledger) info(ctx context.Context, c *conn, stream string) (streamInfo, error) {
-	var i streamInfo
-	err := l.js.api(ctx, c, "STREAM.INFO."+stream, struct{}{}, &i)
-	return i, err
+// progress is what was written down last of how far the ledger is.
+type progress struct {
+	ledgerState
+	revision uint64
+	noBucket bool // there is no SW_META
 }
 
 // compare holds identity and sequence against what was seen before, by us or by
 // anybody who wrote it down.
-func (l *Ledger) compare(ctx context.Context, c *conn, named string, terminal, heads streamInfo) error {
+func (l *Ledger) compare(ctx context.Context, c *conn, named string, written progress, terminal, heads streamInfo) error {
 	now := ledgerState{
 		Identity: terminal.identity(), Heads: heads.identity(),
 		Terminals: terminal.State.Last, HeadsLast: heads.State.Last, Replicas: terminal.Config.Replicas,
@@ -208,11 +218,7 @@ func (l *Ledger) compare(ctx context.Context, c *conn, named string, terminal, h
 		return fmt.Errorf("SW_META names the stream SW_TERMINAL that was created at %s, and the one that is there was created at %s: it was made anew; %s",
 			named, now.Identity, restoreIt)
 	}
-	written, rev, err := l.progress(ctx, c)
-	if err != nil {
-		return err
-	}
-	for _, before := range []ledgerState{{Identity: l.expect.Identity}, l.known, written} {
+	for _, before := range []ledgerState{{Identity: l.expect.Identity}, l.known, written.ledgerState} {
 		if err := now.follows(before); err != nil {
 			return err
 		}
@@ -221,10 +227,18 @@ func (l *Ledger) compare(ctx context.Context, c *conn, named string, terminal, h
 		return fmt.Errorf("the stream SW_TERMINAL was emptied: of %d records that were written %d are left; %s", n.Last, n.Messages, restoreIt)
 	}
 	l.known = now
-	if l.js.plan.ReadOnly || written == (ledgerState{Identity: now.Identity, Heads: now.Heads, Terminals: now.Terminals, HeadsLast: now.HeadsLast}) {
+	if l.js.plan.ReadOnly {
 		return nil
 	}
-	return l.writeProgress(ctx, c, now, rev)
+	if written.noBucket {
+		if err := l.restoreMeta(ctx, c); err != nil {
+			return err
+		}
+	}
+	if written.ledgerState == (ledgerState{Identity: now.Identity, Heads: now.Heads, Terminals: now.Terminals, HeadsLast: now.HeadsLast}) {
+		return nil
+	}
+	return l.writeProgress(ctx, c, now, written.revision)
 }
 
 // follows says why s cannot have come after before.
@@ -244,22 +258,31 @@ func (s ledgerState) follows(before ledgerState) error {
 	return nil
 }
 
-// progress reads what was written down last, and its revision.
-func (l *Ledger) progress(ctx context.Context, c *conn) (s ledgerState, rev uint64, err error) {
+// progress reads what was written down last.
+func (l *Ledger) progress(ctx context.Context, c *conn) (progress, error) {
 	m, found, err := l.js.message(ctx, c, metaStream, sought{Last: metaSubject(metaProgress)})
-	if isFault(err, faultNoStream) && !l.js.plan.ReadOnly {
-		// Nothing in it decides by itself: the marker is named again, and what was
-		// told is told once more.
-		l.js.log.Warn("the bucket SW_META has vanished; it is made anew")
-		return s, 0, l.createBucket(ctx, c, wire.MetaBucket)
+	if isFault(err, faultNoStream) {
+		return progress{noBucket: true}, nil
 	}
+	p := progress{revision: m.Sequence}
 	if err != nil || !found || isGrave(m) {
-		return s, m.Sequence, err
+		return p, err
 	}
-	if err := json.Unmarshal(m.Data, &s); err != nil {
-		return ledgerState{}, 0, fmt.Errorf("the key %s of the bucket SW_META cannot be read; find out who wrote it, then delete it: %w", metaProgress, err)
+	if err := json.Unmarshal(m.Data, &p.ledgerState); err != nil {
+		return progress{}, fmt.Errorf("the key %s of the bucket SW_META cannot be read; find out who wrote it, then delete it: %w", metaProgress, err)
 	}
-	return s, m.Sequence, nil
+	return p, nil
+}
+
+// restoreMeta makes the bucket SW_META anew if it has vanished: it is made before
+// the others. Nothing in it decides by itself: the marker is named again, and what
+// was told is told once more.
+func (l *Ledger) restoreMeta(ctx context.Context, c *conn) error {
+	if _, err := l.js.info(ctx, c, metaStream); !isFault(err, faultNoStream) {
+		return err
+	}
+	l.js.log.Warn("the bucket SW_META has vanished; it is made anew")
+	return l.createBucket(ctx, c, wire.MetaBucket)
 }
 
 // writeProgress writes down how far the ledger is. Who comes between has seen

@@ -159,7 +159,7 @@ func headerOf(m *nats.Msg) []byte {
 // catchUp reads what was not read yet.
 func (f *follower) catchUp(ctx context.Context, c *conn) error {
 	for _, s := range f.streams {
-		info, err := f.ledger.info(ctx, c, s.name)
+		info, err := f.ledger.js.info(ctx, c, s.name)
 		if isFault(err, faultNoStream) || errors.Is(err, ErrNoJetStream) {
 			s.made, s.next = "", 1
 			continue
