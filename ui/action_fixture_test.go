@@ -52,7 +52,7 @@ func orderedWindow() watchdog.Window {
 	w := hungWindow()
 	ineffective := command(watchdog.OpStop, "user:42:chat:research-eu-1f9c", 3, 95*sec, 20*sec, watchdog.FateIneffective, "it was taken by run@eu1-02/4700, and the session still beats")
 	ineffective.Next = "kill"
-	away := command(watchdog.OpStop, "crawler-0031", 1, 12*mins, 2*mins, watchdog.FateUndeliverable, "no receiver took it within 10m0s, and the session still beats")
+	away := command(watchdog.OpStop, "crawler-0031", 1, 12*mins, 2*mins, watchdog.FateUndeliverable, "no receiver took it within 10m, and the session still beats")
 	away.Next, away.By, away.Reason = "expire", "", "deploy of 03:00Z"
 	restarted := command(watchdog.OpRestart, "etl-nightly", 8, 20*mins, 20*mins-4*sec, watchdog.FateEffective, "#9 runs")
 	restarted.IssuedBy, restarted.Way = "night-shift", "here"
@@ -61,7 +61,7 @@ func orderedWindow() watchdog.Window {
 		command(watchdog.OpDump, "batch-job-0001", 1, 31*sec, 30*sec, watchdog.FateDelivered, ""),
 		ineffective, away, restarted,
 		command(watchdog.OpExpire, "batch-job-9", 1, 38*mins, 38*mins-sec, watchdog.FateLostRace, "it ended otherwise first: lost by sweeper"),
-		command(watchdog.OpKill, "old-7", 4, 2*time.Hour, 2*time.Hour-10*mins, watchdog.FateTimedOut, "no result came within 10m0s"),
+		command(watchdog.OpKill, "old-7", 4, 2*time.Hour, 2*time.Hour-10*mins, watchdog.FateTimedOut, "no result came within 10m"),
 		command(watchdog.OpRestart, "five-fields", 0, 3*time.Hour, 3*time.Hour, watchdog.FateRefused, "nobody supervises it: its publisher sends the five fields alone and takes no commands"),
 		command(watchdog.OpStop, "team.a.job-1", 1, 26*time.Hour, 26*time.Hour, watchdog.FateRequested, ""),
 	}

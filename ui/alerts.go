@@ -250,17 +250,20 @@ func (m *Model) unfoldAlert(how unfolding) tea.Cmd {
 	return nil
 }
 
-// standingText is the state column: open, "ack ops1", "z 03:40Z", "mute 06:00Z".
-func standingText(a *watchdog.Alert, now int64) string {
+// standingText is the state of an alert: open, "ack ops1", "snoozed to 03:40Z", "muted
+// to 06:00Z"; short: "to 03:40Z" where there is no room.
+func standingText(a *watchdog.Alert, now int64, short bool) string {
 	switch {
 	case a.Standing == watchdog.AlertOpen || a.Note == nil:
 		return "open"
 	case a.Standing == watchdog.AlertAcked:
 		return strings.TrimSpace("ack " + shortAuthor(a.Note.Author))
-	case a.Standing == watchdog.AlertSnoozed:
-		return "z " + untilText(a.Note, now)
+	case a.Note.Until.IsZero():
+		return a.Standing.String()
+	case short:
+		return "to " + untilText(a.Note, now)
 	}
-	return "mute " + untilText(a.Note, now)
+	return a.Standing.String() + " to " + untilText(a.Note, now)
 }
 
 // shortAuthor is the name without its host.

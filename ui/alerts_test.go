@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -231,5 +233,33 @@ func TestTheHeaderCountsWhatNobodyHasAnswered(t *testing.T) {
 	s.show(w)
 	if f := s.frame(); !strings.Contains(f, "2 alerts  2,000 live") {
 		t.Errorf("with alerts of no verdict:\n%s", f)
+	}
+}
+
+// TestAlertsGiveRoomToWhatDiffers: the state has what its words need, and none where
+// nobody has answered on a narrow screen.
+func TestAlertsGiveRoomToWhatDiffers(t *testing.T) {
+	open := alertsWindow()
+	for i := range open.Alerts.List {
+		open.Alerts.List[i].Standing, open.Alerts.List[i].Note = watchdog.AlertOpen, nil
+	}
+	for _, c := range []struct {
+		width    int
+		open     bool
+		has, not string
+	}{
+		{80, false, "snoozed to 03:40Z", "z 03:40Z"}, {80, false, "muted to 06:12Z", "mute 06"}, {200, false, "refused   open", "~ open"},
+		{40, false, "to 03:40Z", "snoozed"}, {40, true, "SINCE   ALERT", "STATE"}, {80, true, "code 1; stder~ open", "snoozed"},
+	} {
+		w := alertsWindow()
+		if c.open {
+			w = open
+		}
+		s := newScreen(t, w, About{Name: "prod"}, c.width, 30)
+		s.press("2")
+		s.show(w)
+		if frame := ansi.Strip(s.m.frame()); !strings.Contains(frame, c.has) || strings.Contains(frame, c.not) {
+			t.Errorf("at %d, all open %v: it has no %q, or %q:\n%s", c.width, c.open, c.has, c.not, frame)
+		}
 	}
 }

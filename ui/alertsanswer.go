@@ -112,7 +112,7 @@ func (m *Model) answeredHint(list []watchdog.Alert) string {
 	if len(list) != 1 || list[0].Note == nil {
 		return ""
 	}
-	return " (now " + standingText(&list[0], m.window.Now.Wall) + "; " + takeBack + " takes that back)"
+	return " (now " + standingText(&list[0], m.window.Now.Wall, false) + "; " + takeBack + " takes that back)"
 }
 
 // askNote opens one line for an answer. What it is an answer to is fixed now.

@@ -7,17 +7,34 @@ import (
 )
 
 // alertWidths are the columns of the alerts view; 0: not there.
-type alertWidths struct{ since, n, state int }
+type alertWidths struct{ since, n, state, stateAt int }
 
+// alertColumns gives the state what its words need. It stands behind the longest
+// sentence, as far as there is room, and before all of them on a narrow screen.
 func (m *Model) alertColumns() alertWidths {
-	w := alertWidths{since: 6, n: 5, state: 12}
-	switch {
-	case m.width < 60:
-		w = alertWidths{since: 6, state: 8}
-	case m.width >= 100:
-		w.state = 22
+	w := alertWidths{since: 6, n: 5, state: len("STATE")}
+	if m.width < 60 {
+		w.n = 0
+	}
+	longest, answered := 0, false
+	for i := range m.alerts.list.List {
+		a := &m.alerts.list.List[i]
+		w.state = max(w.state, cells(m.standing(a)))
+		longest = max(longest, cells(a.Text))
+		answered = answered || a.Standing != watchdog.AlertOpen
+	}
+	switch w.state = min(w.state, 22); {
+	case m.width >= 60:
+		w.stateAt = min(m.width-w.state, 3+w.since+1+w.n+2+longest+2)
+	case !answered: // all are open, and the room is dear
+		w.state = 0
 	}
 	return w
+}
+
+// standing is the state of an alert as far as there is room for words.
+func (m *Model) standing(a *watchdog.Alert) string {
+	return standingText(a, m.window.Now.Wall, m.width < 80)
 }
 
 // drawAlerts lists what somebody should look at, and tells all of what the cursor
@@ -83,13 +100,13 @@ func (m *Model) drawAlertsHeading(p *painter, w alertWidths) {
 		p.cellRight(m.styles.Title, []byte("N"), w.n)
 	}
 	p.pad(p.x + 2)
-	if m.width < 60 {
+	if w.stateAt == 0 && w.state > 0 {
 		p.cell(m.styles.Title, "STATE", w.state)
 		p.pad(p.x + 1)
 	}
 	p.text(m.styles.Title, "ALERT")
-	if m.width >= 60 {
-		p.pad(p.width - w.state)
+	if w.stateAt > 0 {
+		p.pad(w.stateAt)
 		p.text(m.styles.Title, "STATE")
 	}
 	p.line()
@@ -147,18 +164,20 @@ func (m *Model) drawAlert(p *painter, l *alertLine, w alertWidths) {
 		p.cellRight(Style{}, []byte(n), w.n)
 	}
 	p.pad(p.x + 2)
-	if m.width < 60 {
-		p.cell(state, standingText(a, m.window.Now.Wall), w.state)
-		p.pad(p.x + 1)
+	if w.stateAt == 0 {
+		if w.state > 0 {
+			p.cell(state, m.standing(a), w.state)
+			p.pad(p.x + 1)
+		}
 		m.alertSentence(p, st, text, a)
 		return
 	}
 	edge := p.edge
-	p.edge = max(p.edge-w.state-1, p.x)
+	p.edge = max(w.stateAt-1, p.x)
 	m.alertSentence(p, st, text, a)
 	p.edge = edge
-	p.pad(p.width - w.state)
-	p.text(state, standingText(a, m.window.Now.Wall))
+	p.pad(w.stateAt)
+	p.text(state, m.standing(a))
 }
 
 // alertSentence writes what an alert says, its first word in the colour of its

@@ -92,13 +92,29 @@ func (m *Model) commandLines() lines {
 // commandWidths are the columns of the commands view; 0: not there.
 type commandWidths struct{ time, fate, op, name, age, by, way int }
 
+// commandColumns gives each column what its words need, and DETAIL the rest.
 func (m *Model) commandColumns() commandWidths {
-	w := commandWidths{time: 10, fate: 13, op: 7, name: shortName, age: 4}
+	w := commandWidths{time: 10, fate: len("FATE"), op: len("OP"), name: len("SESSION"), age: 4}
+	name, by, way := shortName, 0, 0
 	switch {
 	case m.width < 60:
-		w = commandWidths{fate: 10, op: 7, name: 12, age: 4}
+		w.time, w.age = 0, 0
+	case m.width >= tableBeside:
+		name, by, way = longName+5, 12, 6
 	case m.width >= longNameFrom:
-		w.name, w.by, w.way = longName+5, 12, 6
+		name, by = shortName+4, 12
+	}
+	for i := range m.commands.list {
+		s := &m.commands.list[i]
+		w.fate = max(w.fate, cells(s.fateWord()))
+		w.op = max(w.op, len(s.action.Op))
+		w.name = max(w.name, cells(sessionName(s.action.Session, s.action.Generation, name)))
+		w.by = max(w.by, cells(orDash(s.action.IssuedBy)))
+		w.way = max(w.way, cells(orDash(s.action.Way)))
+	}
+	w.by, w.way = min(w.by, by), min(max(w.way, len("WAY")), way)
+	if m.width < 60 {
+		w.name = min(w.name, m.width-1-2-w.fate-1-w.op-1)
 	}
 	return w
 }
@@ -179,8 +195,10 @@ func (m *Model) drawCommand(p *painter, s *sent, w commandWidths) {
 	p.cell(Style{}, string(a.Op), w.op)
 	p.pad(p.x + 1)
 	p.cell(Style{}, sessionName(a.Session, a.Generation, w.name), w.name)
-	p.pad(p.x + 1)
-	p.cell(Style{}, strings.TrimPrefix(strings.TrimSpace(s.fateAge()), "in "), w.age)
+	if w.age > 0 {
+		p.pad(p.x + 1)
+		p.cellRight(Style{}, []byte(strings.TrimPrefix(strings.TrimSpace(s.fateAge()), "in ")), w.age)
+	}
 	if w.by > 0 {
 		p.pad(p.x + 1)
 		p.cell(Style{}, orDash(a.IssuedBy), w.by)

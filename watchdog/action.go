@@ -478,15 +478,15 @@ func (t *Tracker) seenOf(a *action, now time.Duration) (Fate, string) {
 	case begun && now-a.said > effectWithin && a.Op == OpDump:
 		return FateIneffective, "it was taken by " + cmp.Or(a.By, "its receiver") + ", and no dump came"
 	case a.Fate == FateRequested && a.afterEnd && now-a.said > hearWithin:
-		return FateUndeliverable, "no receiver answered within " + hearWithin.String() + ", and the session has ended"
+		return FateUndeliverable, "no receiver answered within " + FormatLimit(hearWithin) + ", and the session has ended"
 	case a.Fate == FateRequested && a.Op != OpExpire && a.Way != "" && beats && now-a.said > hearWithin && !t.listens(r):
-		return FateUndeliverable, "no receiver answered within " + hearWithin.String() + ", and the session beats"
+		return FateUndeliverable, "no receiver answered within " + FormatLimit(hearWithin) + ", and the session beats"
 	case now-a.asked <= CommandTTL:
 		return FateNone, ""
 	case !begun && beats:
-		return FateUndeliverable, "no receiver took it within " + CommandTTL.String() + ", and the session still beats"
+		return FateUndeliverable, "no receiver took it within " + FormatLimit(CommandTTL) + ", and the session still beats"
 	}
-	return FateTimedOut, "no result came within " + CommandTTL.String()
+	return FateTimedOut, "no result came within " + FormatLimit(CommandTTL)
 }
 
 // endSeen tells an action by what became of its target.
