@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -62,8 +63,15 @@ type follower struct {
 	told   map[uint64]uint64 // hash of a key -> hash of the value that was told
 	strays map[uint64]bool   // hashes of keys that name no generation
 	at     entryID
-	looked time.Time   // when all keys were last looked at
-	line   *redis.Conn // that the journal is asked on
+	looked time.Time // when all keys were last looked at
+	line   *line     // that the journal is asked on; nil none
+}
+
+// line is a connection that one call uses at a time, one that nobody waits for any
+// more too.
+type line struct {
+	mu sync.Mutex
+	*redis.Conn
 }
 
 // errGap says that the journal no longer holds the place where we were.
@@ -104,7 +112,7 @@ func (l *Ledger) Follow(ctx context.Context, post func(watchdog.Event)) error {
 // From the pool a broken one would be replaced without a word, and what follows
 // must know of every break.
 func (f *follower) connect(ctx context.Context) error {
-	var got *redis.Conn
+	var got *line
 	err := f.ledger.conn.do(ctx, func(ctx context.Context, c *client) error {
 		master, ok := c.UniversalClient.(*redis.Client)
 		if !ok {
@@ -113,16 +121,16 @@ func (f *follower) connect(ctx context.Context) error {
 				return err
 			}
 		}
-		line := master.Conn()
-		err := line.Ping(ctx).Err()
+		made := &line{Conn: master.Conn()}
+		err := made.Ping(ctx).Err()
 		if err == nil {
 			err = ctx.Err() // then nobody waits for it any more
 		}
 		if err != nil {
-			_ = line.Close()
+			_ = made.Close()
 			return err
 		}
-		got = line
+		got = made
 		return nil
 	})
 	if err == nil {
@@ -131,11 +139,26 @@ func (f *follower) connect(ctx context.Context) error {
 	return err
 }
 
+// hangUp closes the line once it is not used any more.
 func (f *follower) hangUp() {
-	if f.line != nil {
-		_ = f.line.Close()
-		f.line = nil
+	l, conn := f.line, f.ledger.conn
+	f.line = nil
+	if l == nil {
+		return
 	}
+	end := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		_ = l.Close()
+	}
+	if _, err := conn.begin(); err != nil { // it is closed, and with it all that is under way
+		end()
+		return
+	}
+	go func() {
+		defer conn.calls.Done()
+		end()
+	}()
 }
 
 // sleep reports whether ctx goes on.
@@ -233,10 +256,12 @@ func (f *follower) lookAt(ctx context.Context, n node, pattern string) error {
 // more of them.
 func (f *follower) tellPage(ctx context.Context) (more bool, err error) {
 	var page []redis.XMessage
-	line := f.line
+	l := f.line
 	err = f.ledger.conn.do(ctx, func(ctx context.Context, _ *client) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		// The entry where we are comes first, if it is still there.
-		found, err := line.XRangeN(ctx, journalKey, f.at.String(), "+", followPage).Result()
+		found, err := l.XRangeN(ctx, journalKey, f.at.String(), "+", followPage).Result()
 		page = found
 		return err
 	})
