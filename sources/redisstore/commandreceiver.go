@@ -102,6 +102,11 @@ func (r *receiver) pass(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return r.giveBack(ctx, got)
 	}
+	if len(got) > 0 {
+		if err := c.prove(ctx); err != nil {
+			return errors.Join(err, r.giveBack(ctx, got))
+		}
+	}
 	for _, m := range got {
 		r.Take(ctx, r.parcel(ctx, m, 1))
 	}
@@ -141,13 +146,13 @@ func (r *receiver) join(ctx context.Context) error {
 
 // claim takes over what was delivered and not finished for a whole lease.
 func (r *receiver) claim(ctx context.Context) error {
-	lease := r.commands.rules.Lease
+	c, lease := r.commands, r.commands.rules.Lease
 	type left struct {
 		messages []redis.XMessage
 		counts   map[string]int64
 	}
 	got := make(chan left, 1)
-	err := r.commands.calls.write(ctx, func(ctx context.Context, cl *client) error {
+	err := c.calls.write(ctx, func(ctx context.Context, cl *client) error {
 		pending, err := cl.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: r.key, Group: r.group, Start: "-", End: "+", Count: maxCommands}).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return err
@@ -161,6 +166,9 @@ func (r *receiver) claim(ctx context.Context) error {
 		}
 		err = nil
 		if len(ids) > 0 {
+			err = c.prove(ctx)
+		}
+		if len(ids) > 0 && err == nil {
 			l.messages, err = cl.XClaim(ctx, &redis.XClaimArgs{Stream: r.key, Group: r.group, Consumer: consumer, MinIdle: lease, Messages: ids}).Result()
 		}
 		got <- l
@@ -179,10 +187,7 @@ func (r *receiver) claim(ctx context.Context) error {
 // parcel is an entry as the desk takes it.
 func (r *receiver) parcel(ctx context.Context, m redis.XMessage, deliveries int) orders.Parcel {
 	c := r.commands
-	p := orders.Parcel{Deliveries: deliveries, Loopback: c.loopback(), At: timeOf(m.ID)}
-	if len(c.rules.Trusted) == 0 {
-		p.Authenticated = c.keepsOut(ctx)
-	}
+	p := orders.Parcel{Deliveries: deliveries, Authenticated: c.provedOut(), Loopback: c.loopback(), At: timeOf(m.ID)}
 	envelope, _ := m.Values[fieldCommand].(string)
 	p.Envelope = []byte(envelope)
 	if sender, _ := m.Values[fieldSender].(string); sender != "" {

@@ -64,10 +64,11 @@ type Commands struct {
 
 	ignoredDumps atomic.Uint64
 
-	reading readers
-	proof   sync.Mutex
-	proved  bool      // strangers are kept out
-	provedT time.Time // when that was found out
+	reading  readers
+	proof    sync.Mutex
+	proved   bool      // strangers are kept out
+	provedT  time.Time // when that was found out
+	unproved int       // tries in a row that left it open
 }
 
 var (
@@ -178,13 +179,17 @@ func (c *Commands) Conclude(ctx context.Context, a watchdog.Answer) (watchdog.An
 	if err != nil {
 		return watchdog.Answer{}, err
 	}
-	err = c.calls.write(ctx, func(ctx context.Context, cl *client) error {
+	err = c.insist(ctx, func(ctx context.Context, cl *client) error {
 		return cl.SetNX(ctx, wire.ResultKey(a.Session, a.Command), payload, keepResults).Err()
 	})
 	if err != nil {
-		return watchdog.Answer{}, c.failed(err)
+		return watchdog.Answer{}, err
 	}
 	stands, found, err := c.Result(ctx, a.Session, a.Command)
+	for errors.Is(err, watchdog.ErrUnknown) && ctx.Err() == nil {
+		pause(ctx, insistEvery)
+		stands, found, err = c.Result(ctx, a.Session, a.Command)
+	}
 	switch {
 	case err != nil:
 		return watchdog.Answer{}, err
@@ -192,6 +197,28 @@ func (c *Commands) Conclude(ctx context.Context, a watchdog.Answer) (watchdog.An
 		return watchdog.Answer{}, fmt.Errorf("%w: the result of command %s was written and is gone", watchdog.ErrUnknown, a.Command)
 	}
 	return stands, nil
+}
+
+// insistEvery is the rest before what no answer came to is done again.
+const insistEvery = 200 * time.Millisecond
+
+// insist makes writes, one after the other, that may each be done twice: one that
+// no answer comes to is done again until ctx ends, for a slow server may well have
+// done it.
+func (c *Commands) insist(ctx context.Context, writes ...func(context.Context, *client) error) error {
+	for _, write := range writes {
+		err := c.calls.write(ctx, write)
+		for err != nil && ctx.Err() == nil && !isServerError(err) && !errors.Is(err, errConnClosed) && !errors.Is(err, ErrReadOnly) {
+			pause(ctx, insistEvery)
+			if again := c.calls.write(ctx, write); ctx.Err() == nil || again == nil {
+				err = again // else the one before says more
+			}
+		}
+		if err != nil {
+			return c.failed(err)
+		}
+	}
+	return nil
 }
 
 // failed puts an error into words. One that is worth another try wraps
@@ -217,13 +244,30 @@ func (d *deniedError) Error() string { return d.words }
 // proofFor is how long an answer about strangers counts.
 const proofFor = 30 * time.Second
 
-// keepsOut reports whether the server lets nobody in who does not prove who he
-// is: a password of ours proves nothing if others need none.
-func (c *Commands) keepsOut(ctx context.Context) bool {
+// proofTries is how often a server may leave open whether it keeps strangers out
+// before that counts as if it did not.
+const proofTries = 5
+
+// errNotProved says that it is not known yet whether strangers are kept out.
+var errNotProved = errors.New("whether the server keeps strangers out cannot be told: no answer")
+
+// provedOut reports whether the server is known to let nobody in who does not
+// prove who he is.
+func (c *Commands) provedOut() bool {
 	c.proof.Lock()
 	defer c.proof.Unlock()
-	if !c.provedT.IsZero() && time.Since(c.provedT) < proofFor {
-		return c.proved
+	return c.proved
+}
+
+// prove finds out, where no keys say who is trusted, whether the server keeps
+// strangers out: a password of ours proves nothing if others need none. While that
+// is not known nothing may be taken, for a command that is refused is refused for
+// good, and the server may only be slow to answer.
+func (c *Commands) prove(ctx context.Context) error {
+	c.proof.Lock()
+	defer c.proof.Unlock()
+	if len(c.rules.Trusted) > 0 || !c.provedT.IsZero() && time.Since(c.provedT) < proofFor {
+		return nil
 	}
 	stranger := *c.calls.target
 	stranger.username, stranger.password, stranger.sockets = "", "", 1
@@ -235,11 +279,14 @@ func (c *Commands) keepsOut(ctx context.Context) bool {
 	err := cl.XAdd(ctx, &redis.XAddArgs{Stream: wire.CommandsKey("sessionwatch-proof"), NoMkStream: true, Values: []string{"c", ""}}).Err()
 	refused := err != nil && (redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "DENIED"))
 	if refused || err == nil || errors.Is(err, redis.Nil) || isServerError(err) {
-		c.proved, c.provedT = refused, time.Now()
-	} else {
-		c.proved, c.provedT = false, time.Time{} // no answer, so ask again
+		c.proved, c.provedT, c.unproved = refused, time.Now(), 0
+		return nil
 	}
-	return c.proved
+	c.proved, c.provedT = false, time.Time{} // no answer, so ask again
+	if c.unproved++; c.unproved < proofTries {
+		return errNotProved
+	}
+	return nil
 }
 
 // loopback reports whether all that was ever dialled is on this machine.

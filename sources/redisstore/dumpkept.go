@@ -38,7 +38,7 @@ func (c *Commands) KeepDump(ctx context.Context, d wire.Dump) error {
 	at := max(d.At.UnixMilli(), 0)
 	k := keptDump{name: fmt.Sprintf("%s%013d", keptPrefix, at), session: d.Session}
 	k.member = k.name + " " + string(d.Session)
-	steps := []func(context.Context, *client) error{
+	err = c.insist(ctx,
 		func(ctx context.Context, cl *client) error {
 			return cl.Set(ctx, k.key(), value, wire.KeptKeyHold).Err()
 		},
@@ -49,12 +49,9 @@ func (c *Commands) KeepDump(ctx context.Context, d wire.Dump) error {
 				return nil
 			})
 			return err
-		},
-	}
-	for _, step := range steps {
-		if err := c.calls.write(ctx, step); err != nil {
-			return c.failed(err)
-		}
+		})
+	if err != nil {
+		return err
 	}
 	return c.pruneKept(ctx, d.Session)
 }
@@ -73,13 +70,11 @@ func (c *Commands) pruneKept(ctx context.Context, id watchdog.ID) error {
 		if i < wire.KeptDumpsShown && (k.session != id || ofSession <= wire.KeptDumps) {
 			continue
 		}
-		for _, step := range []func(context.Context, *client) error{
+		err := c.insist(ctx,
 			func(ctx context.Context, cl *client) error { return cl.Del(ctx, k.key()).Err() },
-			func(ctx context.Context, cl *client) error { return cl.ZRem(ctx, wire.KeptDumpsKey, k.member).Err() },
-		} {
-			if err := c.calls.write(ctx, step); err != nil {
-				return c.failed(err)
-			}
+			func(ctx context.Context, cl *client) error { return cl.ZRem(ctx, wire.KeptDumpsKey, k.member).Err() })
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -41,11 +42,11 @@ func (c *Commands) PublishDump(ctx context.Context, d wire.Dump) error {
 	}
 	key := wire.DumpKey(d.Session, d.Command)
 	if len(value) <= dumpPiece {
-		return c.failed(c.calls.write(ctx, func(ctx context.Context, cl *client) error {
+		return c.insist(ctx, func(ctx context.Context, cl *client) error {
 			return cl.Set(ctx, key, value, wire.DumpKeyHold).Err()
-		}))
+		})
 	}
-	// Each step may be done twice. Two who write the same dump write other bytes
+	// Two who write the same dump write other bytes
 	// at worst, which its reader finds out.
 	part := key + dumpPart
 	steps := []func(context.Context, *client) error{func(ctx context.Context, cl *client) error {
@@ -57,20 +58,20 @@ func (c *Commands) PublishDump(ctx context.Context, d wire.Dump) error {
 			return cl.SetRange(ctx, part, int64(from), string(piece)).Err()
 		})
 	}
+	var renamed atomic.Bool // perhaps: no answer came
 	steps = append(steps, func(ctx context.Context, cl *client) error {
+		before := renamed.Swap(true)
 		_, err := cl.TxPipelined(ctx, func(p redis.Pipeliner) error {
 			p.PExpire(ctx, part, wire.DumpKeyHold)
 			p.Rename(ctx, part, key)
 			return nil
 		})
+		if before && redis.HasErrorPrefix(err, "ERR no such key") {
+			return nil
+		}
 		return err
 	})
-	for _, step := range steps {
-		if err := c.calls.write(ctx, step); err != nil {
-			return c.failed(err)
-		}
-	}
-	return nil
+	return c.insist(ctx, steps...)
 }
 
 // AwaitDump waits for the dump that a command asks for, until ctx ends; its error
