@@ -123,10 +123,11 @@ func (c *Commands) Conclude(ctx context.Context, a watchdog.Answer) (watchdog.An
 	}
 	subject := wire.ResultSubject(a.Session, a.Command)
 	if !kept {
-		if err := conn.nc.Publish(subject, payload); err != nil {
-			return watchdog.Answer{}, away(err)
-		}
-		if _, _, err := conn.roundTrip(ctx, askWithin); err != nil {
+		err := c.js.publish(ctx, conn, subject, payload)
+		switch {
+		case isDenied(err):
+			return watchdog.Answer{}, err
+		case err != nil:
 			return watchdog.Answer{}, away(err)
 		}
 		return a, nil

@@ -68,11 +68,7 @@ func (c *Commands) KeepDump(ctx context.Context, d wire.Dump) error {
 	if err != nil {
 		return plainly(err)
 	}
-	if err := conn.nc.Publish(wire.DumpSubject(d.Session), header); err != nil {
-		return plainly(err)
-	}
-	_, _, err = conn.roundTrip(ctx, askWithin)
-	return plainly(err)
+	return plainly(c.js.publish(ctx, conn, wire.DumpSubject(d.Session), header))
 }
 
 // KeptDumps gives the dumps that were kept of a session, of all if id is empty,

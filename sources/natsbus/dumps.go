@@ -51,15 +51,7 @@ func (c *Commands) PublishDump(ctx context.Context, d wire.Dump) error {
 			return err
 		}
 	}
-	subject := wire.DumpSubject(d.Session)
-	if err := conn.nc.Publish(subject, message); err != nil {
-		return plainly(err)
-	}
-	if _, _, err := conn.roundTrip(ctx, askWithin); err != nil {
-		return plainly(err)
-	}
-	_, err = c.js.refused("publish to " + subject)
-	return err
+	return plainly(c.js.publish(ctx, conn, wire.DumpSubject(d.Session), message))
 }
 
 // storeDump puts the text of a dump into the object store, and gives the message
@@ -141,13 +133,21 @@ func makeRoom(ctx context.Context, store jetstream.ObjectStore, more int64) erro
 	if err != nil {
 		return err
 	}
+	status, err := store.Status(ctx)
+	if err != nil {
+		return err
+	}
+	most := int64(maxDumpStore)
+	if s, ok := status.(*jetstream.ObjectBucketStatus); ok && s.StreamInfo().Config.MaxBytes > 0 { // whoever made it
+		most = s.StreamInfo().Config.MaxBytes
+	}
 	total := more
 	for _, o := range kept {
 		total += int64(o.Size)
 	}
 	slices.SortFunc(kept, func(a, b *jetstream.ObjectInfo) int { return a.ModTime.Compare(b.ModTime) })
 	for _, o := range kept {
-		if total <= maxDumpStore*9/10 { // the rest is what the store itself needs
+		if total <= most/10*9 { // the rest is what the store itself needs
 			break
 		}
 		if err := store.Delete(ctx, o.Name); err != nil {

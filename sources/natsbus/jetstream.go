@@ -177,6 +177,25 @@ func (j *jetStream) refusedAbout(words ...string) (<-chan struct{}, error) {
 	return j.denial, nil
 }
 
+// publish sends a message that nobody answers, and returns when the server has it
+// or has refused it. Its complaint comes before its answer to the ping, but may not
+// be told to us yet.
+func (j *jetStream) publish(ctx context.Context, c *conn, subject string, payload []byte) error {
+	before, what := c.nc.LastError(), "publish to "+subject
+	if err := c.nc.Publish(subject, payload); err != nil {
+		return err
+	}
+	if _, _, err := c.roundTrip(ctx, askWithin); err != nil {
+		return err
+	}
+	err := c.nc.LastError()
+	if err != before && errors.Is(err, nats.ErrPermissionViolation) && strings.EqualFold(deniedWhat(err), what) {
+		return &deniedError{what}
+	}
+	_, err = j.refused(what)
+	return err
+}
+
 // request sends a message and waits for the answer, until ctx ends or for
 // askWithin. It runs the client library on a goroutine of its own, for that
 // holds its lock while a socket is full.
