@@ -185,11 +185,9 @@ func (c *Commands) Conclude(ctx context.Context, a watchdog.Answer) (watchdog.An
 	if err != nil {
 		return watchdog.Answer{}, err
 	}
-	stands, found, err := c.Result(ctx, a.Session, a.Command)
-	for errors.Is(err, watchdog.ErrUnknown) && ctx.Err() == nil {
-		pause(ctx, insistEvery)
-		stands, found, err = c.Result(ctx, a.Session, a.Command)
-	}
+	var stands watchdog.Answer
+	var found bool
+	err = untilKnown(ctx, func() (err error) { stands, found, err = c.Result(ctx, a.Session, a.Command); return err })
 	switch {
 	case err != nil:
 		return watchdog.Answer{}, err
@@ -219,6 +217,17 @@ func (c *Commands) insist(ctx context.Context, writes ...func(context.Context, *
 		}
 	}
 	return nil
+}
+
+// untilKnown reads until that is known which was asked, or ctx ends.
+func untilKnown(ctx context.Context, read func() error) error {
+	for {
+		err := read()
+		if !errors.Is(err, watchdog.ErrUnknown) || ctx.Err() != nil {
+			return err
+		}
+		pause(ctx, insistEvery)
+	}
 }
 
 // failed puts an error into words. One that is worth another try wraps

@@ -58,8 +58,8 @@ func (c *Commands) KeepDump(ctx context.Context, d wire.Dump) error {
 
 // pruneKept removes what is more than may stand.
 func (c *Commands) pruneKept(ctx context.Context, id watchdog.ID) error {
-	kept, err := c.listKept(ctx)
-	if err != nil {
+	var kept []keptDump
+	if err := untilKnown(ctx, func() (err error) { kept, err = c.listKept(ctx); return err }); err != nil {
 		return err
 	}
 	ofSession := 0

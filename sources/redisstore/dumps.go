@@ -66,7 +66,7 @@ func (c *Commands) PublishDump(ctx context.Context, d wire.Dump) error {
 			p.Rename(ctx, part, key)
 			return nil
 		})
-		if before && redis.HasErrorPrefix(err, "ERR no such key") {
+		if before && redis.HasErrorPrefix(err, "no such key") {
 			return nil
 		}
 		return err

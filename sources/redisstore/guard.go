@@ -102,7 +102,7 @@ func (g *Guard) write(ctx context.Context, c *client, h Holding) error {
 // forbidsScript reports whether a server takes no script of ours, or not on
 // these keys.
 func forbidsScript(err error) bool {
-	return redis.HasErrorPrefix(err, "ERR unknown command") || isServerError(err) && explain(err, "EVALSHA").kind == failedDenied
+	return redis.HasErrorPrefix(err, "unknown command") || isServerError(err) && explain(err, "EVALSHA").kind == failedDenied
 }
 
 // holdingOf says what a message means to this store.

@@ -174,6 +174,14 @@ func TestGuardThatMayWriteItsKeyAlone(t *testing.T) {
 	}
 }
 
+func TestGuardOfAServerWithoutScripts(t *testing.T) {
+	t.Parallel()
+	server := startReal(t, `rename-command EVALSHA ""`, `rename-command EVAL ""`)
+	if err := openGuard(t, fast(server.Address()), nil).Publish(t.Context(), messageOf(watchdog.StateRunning, true)); err != nil || says(t, server) != "running" {
+		t.Errorf("the key alone was not written: %v", err)
+	}
+}
+
 // A Redis that dies or hangs costs the agent nothing, and beats come again with it.
 func TestAgentGoesOnWithoutItsRedis(t *testing.T) {
 	t.Parallel()
