@@ -1,5 +1,7 @@
 package stackdump
 
+import "slices"
+
 // Options are what a person or a session's settings say about a dump.
 type Options struct {
 	// LoopThread names the thread of the event loop: its name, its id, the value
@@ -57,9 +59,17 @@ func Analyze(d *Dump, o Options) *Analysis {
 	}
 	a.Edges = waits(d)
 	a.Cycles = cycles(d, a)
+	if loop != nil && a.awaited(loop.thread) {
+		loop.idle = false
+	}
 	a.judge(loop)
 	rank(a)
 	return a
+}
+
+// awaited reports whether another thread waits for a lock that this one holds.
+func (a *Analysis) awaited(thread int) bool {
+	return slices.ContainsFunc(a.Edges, func(e Edge) bool { return e.To == thread && e.From != thread })
 }
 
 // judge gives the verdict and the culprits. The first rule that fits wins.

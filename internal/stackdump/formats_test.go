@@ -265,7 +265,7 @@ func TestLoopThreadByOption(t *testing.T) {
 		{"go126-sigquit-waits.txt", "main.ticker", "go 1 14 idle"},
 		{"go126-sigquit-waits.txt", "7", "go 1 14 idle"},
 		{"go126-sigquit-209.txt", "(*Dispatcher).report", "go 1 209 wedged main.go:38 (*Dispatcher).report"},
-		{"java17-spin-pair-1.txt", "main", "java 1 28 idle"},
+		{"java17-spin-pair-1.txt", "main", "java 1 28 wedged Agent.java:42 main"},
 		{"py311-threads-lock-deadlock.txt", "0x00007f5c895e66c0", "py-faulthandler 1 3 wedged batch.py:14 right"},
 		{"c-eu-stack-v-s.txt", "flusher", "eu-stack 1 6 wedged agent.c:19 flusher"},
 		{"go126-sigquit-209.txt", "no such thread", "go 1 209 wedged main.go:53 (*Dispatcher).loop"},

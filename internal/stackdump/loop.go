@@ -244,21 +244,6 @@ func javaLoop(d *Dump) *loop {
 	return loopAt(d, found)
 }
 
-// javaIdle reports a loop that waits for events or for its queue, with nothing
-// of the program's own but its own function.
-func javaIdle(t *Thread) bool {
-	if len(t.Frames) == 0 || t.Lock || t.Frames[0].Code != Standard {
-		return false
-	}
-	own := 0
-	for _, f := range t.Frames {
-		if f.Code == User && !strings.Contains(f.Function, "lambda$") {
-			own++
-		}
-	}
-	return own <= 1 && !t.Running
-}
-
 // nativeLoop finds the loop of Node.js or of asyncio in the stacks of C, where
 // it is the main thread's.
 func nativeLoop(d *Dump) *loop {
