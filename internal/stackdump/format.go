@@ -52,6 +52,7 @@ func formats() []format {
 		{name: "gdb", title: "gdb", first: "[T", starts: startsGDB, open: newGDB, family: nativeFamily},
 		{name: "eu-stack", title: "eu-stack", first: "PT", starts: startsEUStack, open: newEUStack, family: nativeFamily},
 		{name: "ruby-bug", title: "Ruby bug report", starts: startsRubyBug, open: newRubyBug, family: rubyFamily},
+		{name: "ruby-threads", title: "Ruby threads", starts: startsRubyDeadlock, open: newRubyDeadlock, family: rubyFamily},
 		{name: "ruby-traceback", title: "Ruby exception", starts: startsRubyException, open: newRubyException, refuse: "a Ruby exception, not a thread dump", family: rubyFamily},
 		{name: "ruby-threads", title: "Ruby threads", starts: startsRubyThreads, open: newRubyThreads, family: rubyFamily},
 		{name: "proc", title: "/proc snapshot", first: "=", starts: startsProc, open: newProc, family: nativeFamily},

@@ -243,17 +243,23 @@ func (a *Analysis) accuseDeadlock() {
 		return
 	}
 	for _, g := range a.Groups {
-		if t := &a.Dump.Threads[g.Threads[0]]; t.user() && t.ID != "1" && blocked(t) {
-			a.accuse(g.Threads[0], 0)
+		if i := g.Threads[0]; a.Dump.Threads[i].user() && !a.isMain(i) && blocked(&a.Dump.Threads[i]) {
+			a.accuse(i, 0)
 		}
 	}
-	if len(a.Culprits) == 0 && len(a.Dump.Threads) > 0 {
-		for i := range a.Dump.Threads {
-			if a.Dump.Threads[i].ID == "1" {
-				a.accuse(i, 0)
-			}
+	for i := 0; len(a.Culprits) == 0 && i < len(a.Dump.Threads); i++ {
+		if a.isMain(i) {
+			a.accuse(i, 0)
 		}
 	}
+}
+
+// isMain reports the main goroutine, or the main thread of Ruby.
+func (a *Analysis) isMain(thread int) bool {
+	if a.Dump.family == rubyFamily {
+		return thread == 0
+	}
+	return a.Dump.Threads[thread].ID == "1"
 }
 
 func (a *Analysis) deadlockWords() string {
@@ -262,7 +268,7 @@ func (a *Analysis) deadlockWords() string {
 		cycles = append(cycles, a.CycleWords(c))
 	}
 	if len(cycles) == 0 {
-		return "the runtime says that all goroutines wait"
+		return "the runtime says that all " + a.noun() + "s wait"
 	}
 	return strings.Join(cycles, "; ")
 }

@@ -152,9 +152,21 @@ func calledFrom(below []Frame, method string) bool {
 		if f.Function == method || inner == method {
 			return true
 		}
-		if !f.Native {
+		if !f.Native || waitsInRuby(f.Function) {
 			return false
 		}
+	}
+	return false
+}
+
+// waitsInRuby reports a function of C that waits, and calls no block meanwhile:
+// what stands above it came by a signal.
+func waitsInRuby(function string) bool {
+	switch shortRuby(function) {
+	case "pop", "deq", "shift", "push", "sleep", "join", "value", "wait", "wait2", "waitpid", "lock", "stop", "pass",
+		"select", "read", "readpartial", "sysread", "gets", "readline", "readlines", "getc", "write", "syswrite",
+		"accept", "connect", "recv", "recvfrom", "recvmsg", "send", "wait_readable", "wait_writable", "system", "`", "flock", "fsync":
+		return true
 	}
 	return false
 }
