@@ -297,11 +297,11 @@ func (t *Tracker) answered(e Answered) {
 	if a == nil || a.Session != e.Answer.Session || a.Fate.Final() {
 		return
 	}
-	now := max(t.now.Mono, e.At)
-	a.Way = cmp.Or(e.Way, a.Way)
-	if e.Answer.Fate < a.Fate {
+	if e.Answer.Fate < a.Fate || e.Answer.Fate == FateRequested && a.Way != "" { // another way keeps it too
 		return
 	}
+	now := max(t.now.Mono, e.At)
+	a.Way = cmp.Or(e.Way, a.Way)
 	if (a.proposed != nil || a.told != nil) && !e.Answer.Fate.Final() {
 		return
 	}
@@ -390,8 +390,9 @@ func (t *Tracker) nextStep(a *action) string {
 		}
 		return ""
 	}
-	switch a.Fate {
-	case FateIneffective, FateUndeliverable, FateTimedOut:
+	switch {
+	case a.Fate == FateIneffective, a.Fate == FateUndeliverable, a.Fate == FateTimedOut:
+	case a.Fate == FateRefused && a.Op == OpRestart && a.Way != "": // nobody took it
 	default:
 		return ""
 	}
@@ -477,6 +478,8 @@ func (t *Tracker) seenOf(a *action, now time.Duration) (Fate, string) {
 		return FateIneffective, "it was taken by " + cmp.Or(a.By, "its receiver") + ", and the session still beats"
 	case begun && now-a.said > effectWithin && a.Op == OpDump:
 		return FateIneffective, "it was taken by " + cmp.Or(a.By, "its receiver") + ", and no dump came"
+	case t.unsupervised(a, r, now):
+		return FateRefused, "nobody supervises it: no receiver took it within " + FormatLimit((now - a.said).Truncate(time.Second))
 	case a.Fate == FateRequested && a.afterEnd && now-a.said > hearWithin:
 		return FateUndeliverable, "no receiver answered within " + FormatLimit(hearWithin) + ", and the session has ended"
 	case a.Fate == FateRequested && a.Op != OpExpire && a.Way != "" && beats && now-a.said > hearWithin && !t.listens(r):

@@ -5,16 +5,20 @@ import (
 	"time"
 )
 
-// wordWithin is how long a receiver may say nothing before the operator is told
-// what is known of that: a kept command waits for it for as long as CommandTTL.
-const wordWithin = 60 * time.Second
+// How long nothing may be heard of an action before the operator is told what is
+// known of that: a kept command waits for its receiver for as long as CommandTTL.
+const (
+	takenWithin = 3 * time.Second  // who listens takes it at once
+	wordWithin  = 60 * time.Second // who has it may be at it
+)
 
 // waitingFor is why nothing is heard of an open action.
 type waitingFor uint8
 
 const (
 	waitsYet    waitingFor = iota // it is too early to say anything
-	waitsSilent                   // its target beats no more
+	waitsTaker                    // nobody took it
+	waitsSilent                   // nor does its target beat any more
 	waitsDeaf                     // its target beats
 	waitsBlind                    // its target cannot be seen
 )
@@ -23,15 +27,20 @@ const (
 // whose receiver nothing is heard. Nothing is claimed by it: its fate stays.
 func (t *Tracker) tellWait(a *action, now time.Duration) {
 	n, known := t.store.find([]byte(a.Session))
-	if !known || a.Op == OpExpire || now-a.said <= wordWithin {
+	quiet := now - a.said
+	if !known || a.Op == OpExpire || quiet <= takenWithin || quiet <= wordWithin && a.Fate != FateRequested {
 		return
 	}
 	r := t.store.at(n)
-	waits := waitsSilent
+	waits := waitsTaker
 	switch verdict, _ := t.shown(r); {
+	case r.flags&flagUnheard != 0 && cmp.Or(r.carried, t.sighted)&t.sighted != 0:
+		waits = waitsSilent
 	case verdict == Unknown:
 		waits = waitsBlind
-	case r.lastBeat > a.said && verdict != Silent:
+	case verdict == Silent, quiet > wordWithin && r.lastBeat <= a.said:
+		waits = waitsSilent
+	case quiet > wordWithin:
 		waits = waitsDeaf
 	}
 	if a.waits == waits {
@@ -40,29 +49,51 @@ func (t *Tracker) tellWait(a *action, now time.Duration) {
 	a.waits = waits
 	a.Detail = t.waitText(a, r)
 	a.Next = ""
-	if can := t.can(r); a.Op.Ends() && waits != waitsBlind && can.Not(OpExpire) == "" {
+	if can := t.can(r); a.Op.Ends() && (waits == waitsSilent || waits == waitsDeaf) && can.Not(OpExpire) == "" {
 		a.Next = string(OpExpire)
 	}
 	t.toldAt(a, now)
 }
 
 func (t *Tracker) waitText(a *action, r *record) string {
-	text := "not delivered: its receiver does not answer"
-	if a.Fate >= FateDelivered {
+	text := "nobody answers: no receiver took it within " + FormatLimit(takenWithin)
+	switch {
+	case a.Fate >= FateDelivered:
 		text = "it was taken by " + cmp.Or(a.By, "its receiver") + ", which says nothing more"
+	case a.Way == "":
+		text = "not sent yet: no bus has taken it"
 	}
-	switch a.waits {
-	case waitsDeaf:
+	switch {
+	case a.waits == waitsDeaf:
 		text += ", and it still beats"
-	case waitsBlind:
+	case a.waits == waitsBlind:
 		text += ", and what carried its beats cannot be seen now"
+	case r.flags&flagUnheard != 0:
+		text += "; no beat of it was heard here"
+	case r.lastBeat == never:
+	case a.waits == waitsSilent:
+		text += "; no beat since " + second(t.instantAt(r.lastBeat).Wall)
 	default:
-		if r.lastBeat != never {
-			text += "; no beat since " + FormatMoment(t.instantAt(r.lastBeat).Wall, t.now.Wall)
-		}
+		text += "; last beat " + second(t.instantAt(r.lastBeat).Wall)
 	}
 	if !a.Expires.IsZero() {
-		text += "; it is tried until " + FormatMoment(a.Expires.UnixNano(), t.now.Wall)
+		text += "; it waits until " + second(a.Expires.UnixNano())
 	}
 	return text
+}
+
+// second is a moment of the wall clock, in UTC, to be compared with one's watch.
+func second(at int64) string { return time.Unix(0, at).UTC().Format("15:04:05Z") }
+
+// unsupervised reports whether a restart that is kept has waited for long enough
+// for anybody who would start its target again.
+func (t *Tracker) unsupervised(a *action, r *record, now time.Duration) bool {
+	if a.Op != OpRestart || a.Fate != FateRequested || a.Way == "" {
+		return false
+	}
+	limit := hearWithin
+	if t.listens(r) && r.verdict != Silent { // it said that it takes commands, and may be slow
+		limit = wordWithin
+	}
+	return min(now, t.provenUntil(r.carried))-a.said > limit
 }
