@@ -196,7 +196,8 @@ func (r *receiver) parcel(ctx context.Context, m redis.XMessage, deliveries int)
 	p.Done = func() { c.later(telling{key: r.key, group: r.group, done: m.ID}) }
 	p.Renew = func() {
 		_ = c.calls.write(context.WithoutCancel(ctx), func(ctx context.Context, cl *client) error { // else it is delivered again
-			return cl.XClaimJustID(ctx, &redis.XClaimArgs{Stream: r.key, Group: r.group, Consumer: consumer, Messages: []string{m.ID}}).Err()
+			// The count is given, for the embedded server takes each renewal for a delivery.
+			return cl.Do(ctx, "XCLAIM", r.key, r.group, consumer, 0, m.ID, "RETRYCOUNT", deliveries, "JUSTID").Err()
 		})
 	}
 	return p

@@ -20,6 +20,10 @@ import (
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
+// patience is how long a test's own client waits for a server that the machine may
+// hold up.
+const patience = time.Minute
+
 // realServer is a redis-server process on loopback.
 type realServer struct {
 	*sourcetest.Process
@@ -51,7 +55,7 @@ func startRealOn(t testing.TB, port int, flags []string, config ...string) *real
 	}
 	s := &realServer{port: port}
 	s.Process = sourcetest.StartProcess(t, binary, port, append([]string{file}, flags...)...)
-	s.admin = redis.NewClient(&redis.Options{Addr: s.Address(), Protocol: 2, MaxRetries: 3, CredentialsProvider: func() (string, string) { return "default", s.password }})
+	s.admin = redis.NewClient(&redis.Options{Addr: s.Address(), Protocol: 2, MaxRetries: 3, ReadTimeout: patience, WriteTimeout: patience, DialTimeout: patience, CredentialsProvider: func() (string, string) { return "default", s.password }})
 	t.Cleanup(func() { _ = s.admin.Close() })
 	return s
 }
@@ -91,7 +95,7 @@ func trips(rec *sourcetest.Recorder, since int) int {
 func waitPolls(t testing.TB, rec *sourcetest.Recorder, n int) {
 	t.Helper()
 	mark := rec.Mark()
-	rec.Wait(t, 20*time.Second, "more polls", func() bool { return trips(rec, mark) > n })
+	rec.Wait(t, patience, "more polls", func() bool { return trips(rec, mark) > n })
 }
 
 func beatOf(id string, uptime int) []byte {
@@ -100,7 +104,7 @@ func beatOf(id string, uptime int) []byte {
 
 func waitBeats(t testing.TB, rec *sourcetest.Recorder, n int) []watchdog.Beat {
 	t.Helper()
-	rec.Wait(t, 60*time.Second, fmt.Sprintf("%d beats", n), func() bool { return len(rec.AllBeats()) >= n })
+	rec.Wait(t, 60*time.Second, fmt.Sprintf("%d beats", n), func() bool { return rec.Heard() >= n })
 	return rec.AllBeats()
 }
 
@@ -120,7 +124,7 @@ func startMini(t testing.TB) (admin *redis.Client, address string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(mini.Close)
-	admin = redis.NewClient(&redis.Options{Addr: mini.Addr(), Protocol: 2})
+	admin = redis.NewClient(&redis.Options{Addr: mini.Addr(), Protocol: 2, ReadTimeout: patience, WriteTimeout: patience, DialTimeout: patience})
 	t.Cleanup(func() { _ = admin.Close() })
 	return admin, mini.Addr()
 }

@@ -180,3 +180,32 @@ func TestACommandWaitsUntilItIsKnownWhoMayComeIn(t *testing.T) {
 		t.Error("no stranger asked, so that nothing was proved")
 	}
 }
+
+// A command that is handled for long was delivered once all the while, on a server
+// that counts renewals too.
+func TestRenewingIsNoDelivery(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, address string, admin *redis.Client) {
+		c, _ := openCommands(t, fast(address), orders.Rules{Name: "run"})
+		r := &receiver{commands: c, id: "a", key: wire.CommandsKey("a"), group: groupOf(sourcetest.OnlyStop())}
+		if err := r.join(limited(t)); err != nil {
+			t.Fatal(err)
+		}
+		ask := &redis.XReadGroupArgs{Group: r.group, Consumer: consumer, Streams: []string{r.key, ">"}}
+		if err := admin.XAdd(t.Context(), &redis.XAddArgs{Stream: r.key, Values: []any{fieldCommand, "{}"}}).Err(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := admin.XReadGroup(t.Context(), ask).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := r.parcel(t.Context(), got[0].Messages[0], 1)
+		for range 5 {
+			p.Renew()
+		}
+		pending, err := admin.XPendingExt(t.Context(), &redis.XPendingExtArgs{Stream: r.key, Group: r.group, Start: "-", End: "+", Count: 9}).Result()
+		if err != nil || len(pending) != 1 || pending[0].RetryCount != 1 {
+			t.Errorf("%+v, %v", pending, err)
+		}
+	})
+}
