@@ -201,6 +201,7 @@ func screenActions() []action {
 		{name: "interrupt", keys: "ctrl+c", in: inViews | inInput | inQuestion, group: "screen", fixed: true, help: "back, then quit; twice within 1 s leaves from anywhere", do: (*Model).interrupt},
 		{name: "retry", keys: "ctrl+r", in: inViews, group: "screen", help: "ask all sources again now", off: needsFeed, do: (*Model).retry},
 		{name: "redraw", keys: "ctrl+l", in: inViews | inInput | inQuestion, group: "screen", help: "draw the screen anew", do: func(*Model) tea.Cmd { return tea.ClearScreen }},
+		{name: "ascii", in: inViews, group: "screen", help: "draw ASCII alone, or symbols again: for a font without them; --ascii and ui.ascii: true begin with it", do: (*Model).toggleASCII},
 		{name: "suspend", keys: "ctrl+z", in: inViews | inInput | inQuestion, group: "screen", help: "suspend", do: func(*Model) tea.Cmd { return tea.Suspend }},
 	}
 }

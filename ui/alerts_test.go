@@ -249,7 +249,7 @@ func TestAlertsGiveRoomToWhatDiffers(t *testing.T) {
 		has, not string
 	}{
 		{80, false, "snoozed to 03:40Z", "z 03:40Z"}, {80, false, "muted to 06:12Z", "mute 06"}, {200, false, "refused   open", "~ open"},
-		{40, false, "to 03:40Z", "snoozed"}, {40, true, "SINCE   ALERT", "STATE"}, {80, true, "code 1; stder~ open", "snoozed"},
+		{40, false, "to 03:40Z", "snoozed"}, {40, true, "SINCE   ALERT", "STATE"}, {80, true, "code 1; stder~ open", "snoozed to"},
 	} {
 		w := alertsWindow()
 		if c.open {

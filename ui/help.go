@@ -44,7 +44,7 @@ func (m *Model) helpLines() []helpLine {
 			out = append(out, helpLine{left: key, right: a.where() + a.help, off: m.offReason(a)})
 		}
 	}
-	out = append(out, helpLine{heading: true, left: "VERDICTS"})
+	out = append(out, helpLine{heading: true, left: "VERDICTS; :ascii draws them with other symbols"})
 	for v := range watchdog.VerdictCount {
 		glyph, means := m.glyphs.verdict(v)
 		out = append(out, helpLine{left: v.String(), right: v.Meaning(), glyph: glyph, means: means})

@@ -36,13 +36,19 @@ func Resumed(after time.Duration) tea.Msg { return terminalResumed{after} }
 // EditorClosed tells how the editor that had the terminal ended; nil: well.
 func EditorClosed(err error) tea.Msg { return editorClosed{err} }
 
+// toggleASCII draws ASCII alone, or symbols again.
+func (m *Model) toggleASCII() tea.Cmd {
+	m.glyphs = DefaultGlyphs(!m.glyphs.ascii)
+	return nil
+}
+
 // noticed shows what happened to the terminal.
 func (m *Model) noticed(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case glyphsMeasured:
 		if msg.wide && !m.glyphs.ascii {
 			m.glyphs = DefaultGlyphs(true)
-			return m.say("this terminal draws the symbols two cells wide: ASCII instead")
+			return m.say("this terminal draws the symbols two cells wide: ASCII instead; :ascii draws them")
 		}
 	case terminalStalled:
 		return m.refuse("terminal not draining for " + age(msg.long) + ": frames are dropped")

@@ -314,3 +314,15 @@ func TestStylesFollowTheTerminal(t *testing.T) {
 		}
 	}
 }
+
+// TestASCIIAtOnce: who sees boxes instead of symbols need not start anew.
+func TestASCIIAtOnce(t *testing.T) {
+	s := newScreen(t, sickWindow(), About{Name: "prod"}, 120, 40)
+	before := s.m.frame()
+	for _, ascii := range []bool{true, false} {
+		s.do(": a s c i i enter")
+		if frame := s.m.frame(); strings.Contains(frame, "▲") == ascii || strings.Contains(frame, "─") == ascii || !ascii && frame != before {
+			t.Errorf("ASCII %v:\n%s", ascii, frame)
+		}
+	}
+}

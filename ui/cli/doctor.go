@@ -89,7 +89,7 @@ func (a *app) doctor(c *cobra.Command, f *flags, wait time.Duration, id watchdog
 		examineFiles(&found, settings)
 	}
 	examineClocks(&found, clock.System().Now())
-	a.examineTerminal(&found)
+	a.examineTerminal(&found, settings)
 	if f.json {
 		err = wire.EncodeDoctor(a.env.Stdout, found)
 	} else {
@@ -245,8 +245,8 @@ func examineClocks(found *findings, now watchdog.Instant) {
 	found.add("clocks", true, "wall %s; %s", wall.Format(time.RFC3339), suspend)
 }
 
-// examineTerminal tells what the screen would find.
-func (a *app) examineTerminal(found *findings) {
+// examineTerminal tells what the screen would find. Settings are nil if they are wrong.
+func (a *app) examineTerminal(found *findings, settings *config.Config) {
 	if !a.env.StdoutTTY {
 		found.add("terminal", true, "none: commands print plain text")
 		return
@@ -257,8 +257,13 @@ func (a *app) examineTerminal(found *findings) {
 		found.add("terminal", false, "TERM is not set; set it, for example to xterm-256color")
 	}
 	found.add("terminal", true, "TERM=%s, %s colours, tmux %s", orNone(name), caps.Profile, yesNo(caps.Tmux))
-	if caps.ASCII {
+	switch {
+	case caps.ASCII:
 		found.add("terminal", true, "symbols are drawn in ASCII: %s", orNone(caps.Why))
+	case settings != nil && settings.UI.ASCII:
+		found.add("terminal", true, "symbols are drawn in ASCII: ui.ascii is set")
+	default:
+		found.add("terminal", true, "the symbols are ▲ ✗ ● ○ ✓ ─ │; if they look wrong here, --ascii or ui.ascii: true draws others")
 	}
 }
 

@@ -51,6 +51,7 @@ func (f *flags) addJSON(c *cobra.Command) {
 func (f *flags) addTheme(c *cobra.Command) {
 	c.Flags().String("theme", "", "`NAME` of the colours: "+strings.Join(themes(), ", "))
 	completeWith(c, "theme", themes)
+	c.Flags().Bool("ascii", false, "draw ASCII alone: for a font or a terminal without the symbols")
 }
 
 // themes lists the values of ui.theme.

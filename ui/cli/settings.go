@@ -60,7 +60,7 @@ func (a *app) options(c *cobra.Command, f *flags, deferSecrets bool) config.Opti
 	}
 	for _, flag := range []struct{ name, key string }{
 		{"nats", "nats.url"}, {"redis", "redis.url"}, {"read-only", "read_only"},
-		{"log-file", "log_file"}, {"theme", "ui.theme"}, {"listen", "serve.listen"}, {"data-dir", "data_dir"},
+		{"log-file", "log_file"}, {"theme", "ui.theme"}, {"ascii", "ui.ascii"}, {"listen", "serve.listen"}, {"data-dir", "data_dir"},
 		{"watchdog", "watchdog.enabled"}, {"watchdog-timeout", config.KeyWatchdogTimeout},
 	} {
 		// A flag that was not given must not override anything.

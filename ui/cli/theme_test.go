@@ -27,3 +27,16 @@ func TestThemesHaveOneName(t *testing.T) {
 		t.Errorf("an unknown theme: %v", err)
 	}
 }
+
+// The look that a flag asks for is the setting of the file.
+func TestASCIIIsASetting(t *testing.T) {
+	a := &app{env: Env{Environ: []string{"HOME=/nonexistent"}}}
+	c := a.demoCommand()
+	if err := c.ParseFlags([]string{"--ascii", "--config", config.None}); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := config.Load(a.options(c, &flags{config: config.None}, false))
+	if err != nil || !settings.UI.ASCII {
+		t.Errorf("--ascii gives %v, %v", settings.UI.ASCII, err)
+	}
+}
