@@ -45,7 +45,7 @@ func TestNATSCarriesMessagesOnLoopback(t *testing.T) {
 	if err := nc.Publish("a.b", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sub.NextMsg(5 * time.Second); err != nil {
+	if _, err := sub.NextMsg(time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	n.Close()
@@ -104,7 +104,7 @@ func TestNATSSaysWhatIsWrong(t *testing.T) {
 			if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%q does not say %q", err, c.want)
 			}
-			if d := time.Since(began); d > 5*time.Second {
+			if d := time.Since(began); d > 30*time.Second {
 				t.Errorf("it took %v to say so", d)
 			}
 		})
@@ -130,7 +130,7 @@ func TestNATSHoldsUsersToTheirSubjects(t *testing.T) {
 		if !strings.Contains(err.Error(), "Permissions Violation for Publish") {
 			t.Errorf("got %v", err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("publishing was allowed")
 	}
 }

@@ -34,7 +34,7 @@ func TestNoteBoardOnRealServer(t *testing.T) {
 
 func TestNoteBoardOnEmbeddedServer(t *testing.T) {
 	sourcetest.RunNoteBoard(t, sourcetest.NoteBoardHarness{
-		Encode: wire.EncodeNote,
+		Encode: wire.EncodeNote, Synced: true,
 		Serve: func(t testing.TB) sourcetest.NoteStore {
 			k := serveEmbeddedJetStream(t)
 			return &noteHost{bucket{k.keeper}, k}
@@ -95,7 +95,7 @@ func (k bucket) PutRaw(t testing.TB, stored map[string][]byte) {
 	}
 	select {
 	case <-js.PublishAsyncComplete():
-	case <-time.After(30 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Fatal("the server does not take the entries")
 	}
 }
@@ -123,7 +123,7 @@ func TestNotesAsAKVBucket(t *testing.T) {
 	k := bucket{serveEmbeddedJetStream(t).keeper}
 	b, _ := openBoard(t, natsbus.Options{URLs: []string{k.address}, Origin: "test"})
 	n := ackOf("a#1/stalled", "ops1")
-	if err := b.Put(within(t, 10*time.Second), n); err != nil {
+	if err := b.Put(within(t, 60*time.Second), n); err != nil {
 		t.Fatal(err)
 	}
 	_, js := k.admin(t)
@@ -148,7 +148,7 @@ func TestNotesAsAKVBucket(t *testing.T) {
 	if got := <-sets; len(got) != 0 {
 		t.Errorf("what a tool deleted is told: %+v", got)
 	}
-	if err := b.Put(within(t, 10*time.Second), n); err != nil {
+	if err := b.Put(within(t, 60*time.Second), n); err != nil {
 		t.Errorf("over what a tool deleted: %v", err)
 	}
 	if got := <-sets; len(got) != 1 {
@@ -163,7 +163,7 @@ func TestNotesAsAKVBucket(t *testing.T) {
 	if err := js.DeleteKeyValue(t.Context(), wire.AlertsBucket); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Put(within(t, 10*time.Second), n); err != nil {
+	if err := b.Put(within(t, 60*time.Second), n); err != nil {
 		t.Errorf("after the bucket was deleted: %v", err)
 	}
 	if got := <-sets; len(got) != 1 {
@@ -176,10 +176,10 @@ func TestNotesWithoutJetStream(t *testing.T) {
 	server := serveEmbedded(t)
 	o := natsbus.Options{URLs: []string{server.Address()}, Origin: "test", User: "producer", Password: "p"}
 	b, _ := openBoard(t, o)
-	if err := b.Put(within(t, 10*time.Second), ackOf("a#1/stalled", "ops1")); !errors.Is(err, natsbus.ErrNoJetStream) {
+	if err := b.Put(within(t, 60*time.Second), ackOf("a#1/stalled", "ops1")); !errors.Is(err, natsbus.ErrNoJetStream) {
 		t.Errorf("Put says %v", err)
 	}
-	if err := b.Watch(within(t, 10*time.Second), func([]watchdog.AlertNote) {}); !errors.Is(err, natsbus.ErrNoJetStream) {
+	if err := b.Watch(within(t, 60*time.Second), func([]watchdog.AlertNote) {}); !errors.Is(err, natsbus.ErrNoJetStream) {
 		t.Errorf("Watch says %v", err)
 	}
 }
@@ -197,7 +197,7 @@ authorization { users = [
 		return b
 	}
 	n := ackOf("a#1/stalled", "ops1")
-	if err := as("admin").Put(within(t, 10*time.Second), n); err != nil {
+	if err := as("admin").Put(within(t, 60*time.Second), n); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -208,18 +208,18 @@ authorization { users = [
 		if len(notes) != 1 || notes[0] != n {
 			t.Errorf("a reader sees %+v", notes)
 		}
-	case <-time.After(15 * time.Second):
+	case <-time.After(60 * time.Second):
 		t.Error("a reader who may not subscribe sees nothing")
 	}
 	cancel()
 	for _, user := range []string{"reader", "nobody"} {
 		later := n
 		later.At = n.At.Add(time.Second)
-		if err := as(user).Put(within(t, 10*time.Second), later); err == nil || !strings.Contains(err.Error(), "may not publish") {
+		if err := as(user).Put(within(t, 60*time.Second), later); err == nil || !strings.Contains(err.Error(), "may not publish") {
 			t.Errorf("Put as %s says %v", user, err)
 		}
 	}
-	if err := as("nobody").Watch(within(t, 10*time.Second), func([]watchdog.AlertNote) {}); err == nil || !strings.Contains(err.Error(), "may not") {
+	if err := as("nobody").Watch(within(t, 60*time.Second), func([]watchdog.AlertNote) {}); err == nil || !strings.Contains(err.Error(), "may not") {
 		t.Errorf("Watch as nobody says %v", err)
 	}
 }
@@ -238,11 +238,11 @@ func TestNotesByThePermissions(t *testing.T) {
 	sweeper := as("sweeper")
 	spent := ackOf("spent#1/stalled", "ops1")
 	spent.At = spent.At.Add(-60 * 24 * time.Hour)
-	if err := sweeper.Put(within(t, 10*time.Second), spent); err != nil {
+	if err := sweeper.Put(within(t, 60*time.Second), spent); err != nil {
 		t.Fatal(err)
 	}
 	n := ackOf("a#1/stalled", "ops1")
-	if err := sweeper.Put(within(t, 10*time.Second), n); err != nil {
+	if err := sweeper.Put(within(t, 60*time.Second), n); err != nil {
 		t.Fatal(err)
 	}
 	if got := k.Count(t); got != 1 {
@@ -257,11 +257,11 @@ func TestNotesByThePermissions(t *testing.T) {
 		if len(notes) != 1 || notes[0] != n {
 			t.Errorf("a viewer sees %+v", notes)
 		}
-	case <-time.After(15 * time.Second):
+	case <-time.After(60 * time.Second):
 		t.Error("a viewer sees nothing")
 	}
 	n.At = n.At.Add(time.Second)
-	if err := as("agent").Put(within(t, 10*time.Second), n); err == nil {
+	if err := as("agent").Put(within(t, 60*time.Second), n); err == nil {
 		t.Error("an agent writes a note")
 	}
 }

@@ -72,7 +72,7 @@ func (b *commandBus) OpenLater(t testing.TB, r orders.Rules, by time.Duration) (
 
 func (b *commandBus) put(t testing.TB, subject string, data []byte) {
 	t.Helper()
-	nc, err := nats.Connect(b.address, nats.UserInfo(b.user, b.password))
+	nc, err := nats.Connect(b.address, nats.UserInfo(b.user, b.password), patient)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func carried(t *testing.T, c *natsbus.Commands, cmd watchdog.Command) watchdog.A
 		a   watchdog.Answer
 		err error
 	)
-	if !sourcetest.Eventually(20*time.Second, func() bool { a, err = c.Carry(within(t, 20*time.Second), cmd, nil); return err == nil }) {
+	if !sourcetest.Eventually(time.Minute, func() bool { a, err = c.Carry(within(t, time.Minute), cmd, nil); return err == nil }) {
 		t.Fatal(err)
 	}
 	return a
@@ -143,9 +143,9 @@ func TestCommandsForAUserWhoMayNotAskJetStream(t *testing.T) {
 	agent, _ := openCommands(t, natsbus.Options{URLs: []string{k.address}, User: "agent", Password: "a"}, orders.Rules{Name: "agent"})
 	var d sourcetest.Desk
 	d.Receive(t, agent, "a", sourcetest.OnlyStop(), sourcetest.Obey)
-	if !sourcetest.Eventually(10*time.Second, func() bool {
+	if !sourcetest.Eventually(time.Minute, func() bool {
 		probe := sourcetest.CarryOn(t, operator, sourcetest.CommandTo("a", fmt.Sprintf("probe-%d", time.Now().UnixNano())))
-		return sourcetest.Eventually(time.Second, func() bool { return probe.Heard(watchdog.FateDelivered) })
+		return sourcetest.Eventually(10*time.Second, func() bool { return probe.Heard(watchdog.FateDelivered) })
 	}) {
 		t.Fatal("the agent never hears of a command")
 	}

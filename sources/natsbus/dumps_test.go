@@ -4,6 +4,7 @@ package natsbus_test
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -58,12 +59,12 @@ type dumpRig struct {
 
 func newDumpRig(t *testing.T) *dumpRig {
 	k := serveEmbeddedJetStream(t)
-	nc, err := nats.Connect(k.address)
+	nc, err := nats.Connect(k.address, patient)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(30*time.Second))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,14 +87,14 @@ func TestDumpStoreIsMadeWhenItIsNeeded(t *testing.T) {
 	t.Parallel()
 	r := newDumpRig(t)
 	d := sourcetest.DumpOfCommand("a", "c1")
-	if err := r.operator.PublishDump(within(t, 20*time.Second), d); err != nil {
+	if err := r.operator.PublishDump(within(t, 60*time.Second), d); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.js.ObjectStore(t.Context(), wire.DumpsBucket); err == nil {
 		t.Error("it was made for a dump that fits into a message")
 	}
 	d.Text, d.Command = bytes.Repeat([]byte("x\n"), 1<<20), ""
-	if err := r.operator.PublishDump(within(t, 20*time.Second), d); err == nil {
+	if err := r.operator.PublishDump(within(t, 60*time.Second), d); err == nil {
 		t.Error("a long dump that nobody asked for was sent")
 	}
 	if _, err := r.js.ObjectStore(t.Context(), wire.DumpsBucket); err == nil {
@@ -101,7 +102,7 @@ func TestDumpStoreIsMadeWhenItIsNeeded(t *testing.T) {
 	}
 	d.Command = "c1"
 	for range 2 { // the same again takes no more room
-		if err := r.operator.PublishDump(within(t, 20*time.Second), d); err != nil {
+		if err := r.operator.PublishDump(within(t, 60*time.Second), d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -175,7 +176,12 @@ func TestDumpObjectsThatLie(t *testing.T) {
 			if err := c.put(r, r.store()); err != nil {
 				t.Fatal(err)
 			}
-			ctx := within(t, 6*time.Second)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				defer cancel()
+				sourcetest.Eventually(time.Minute, func() bool { return r.operator.IgnoredDumps() > 0 })
+			}()
 			ready := func() {
 				d := sourcetest.DumpOfCommand("a", "c1")
 				d.Object, d.Bytes, d.Text = "c1", int64(len(text)), nil
@@ -235,13 +241,16 @@ func TestDumpObjectsAreNeverReplaced(t *testing.T) {
 func TestOldDumpsMakeRoom(t *testing.T) {
 	t.Parallel()
 	r := newDumpRig(t)
+	if _, err := r.js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: wire.DumpsBucket, MaxBytes: 24 << 20}); err != nil {
+		t.Fatal(err)
+	}
 	d := sourcetest.DumpOfCommand("a", "")
-	d.Text = bytes.Repeat([]byte("x\n"), 8<<20)
+	d.Text = bytes.Repeat([]byte("x\n"), 1<<20)
 	var begun []time.Time
-	for i := range 36 { // 16 MiB each
+	for i := range 18 { // 2 MiB each
 		begun = append(begun, time.Now())
-		d.Command = "c" + string(rune('a'+i%26)) + string(rune('a'+i/26))
-		if err := r.operator.PublishDump(within(t, 30*time.Second), d); err != nil {
+		d.Command = "c" + string(rune('a'+i))
+		if err := r.operator.PublishDump(within(t, 60*time.Second), d); err != nil {
 			t.Fatalf("dump %d: %v", i, err)
 		}
 	}
@@ -250,15 +259,15 @@ func TestOldDumpsMakeRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := store.List(t.Context())
-	if err != nil || len(list) < 20 || len(list) > 30 {
+	if err != nil || len(list) < 8 || len(list) > 11 {
 		t.Errorf("%v, %d are kept", err, len(list))
 	}
 	var newest bool
 	for _, o := range list {
 		if o.ModTime.Before(begun[6]) {
-			t.Errorf("one of %v is kept, while %d newer ones had to go", o.ModTime, 36-len(list))
+			t.Errorf("one of %v is kept, while %d newer ones had to go", o.ModTime, len(begun)-len(list))
 		}
-		newest = newest || o.ModTime.After(begun[35])
+		newest = newest || o.ModTime.After(begun[len(begun)-1])
 	}
 	if !newest {
 		t.Error("the newest is gone")
@@ -291,10 +300,7 @@ func TestDumpsForWhoMayNot(t *testing.T) {
 	if _, err := mute.AwaitDump(ctx, "a", "c1", func() {}); err == nil || !strings.Contains(err.Error(), "may not subscribe to agent.dump.a") {
 		t.Errorf("who may not hear dumps is told %v", err)
 	}
-	if !sourcetest.Eventually(10*time.Second, func() bool {
-		err := mute.PublishDump(ctx, sourcetest.DumpOfCommand("a", "c1"))
-		return err != nil && strings.Contains(err.Error(), "may not publish to agent.dump.a")
-	}) {
-		t.Error("who may not send dumps is not told")
+	if err := mute.PublishDump(ctx, sourcetest.DumpOfCommand("a", "c1")); err == nil || !strings.Contains(err.Error(), "may not publish to agent.dump.a") {
+		t.Errorf("who may not send dumps is told %v", err)
 	}
 }

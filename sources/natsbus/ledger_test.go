@@ -109,6 +109,9 @@ func openLedger(t testing.TB, o natsbus.Options, lo natsbus.LedgerOptions) (*nat
 	return l, sourcetest.Run(t, l, &log)
 }
 
+// patient is a client of a test's own, which the machine may hold up.
+var patient = nats.Timeout(time.Minute)
+
 // admin is somebody who may do everything.
 func (k keeper) admin(t testing.TB) (*nats.Conn, jetstream.JetStream) {
 	t.Helper()
@@ -117,12 +120,12 @@ func (k keeper) admin(t testing.TB) (*nats.Conn, jetstream.JetStream) {
 
 func (k keeper) as(t testing.TB, user string) (*nats.Conn, jetstream.JetStream) {
 	t.Helper()
-	nc, err := nats.Connect(k.address, nats.UserInfo(user, "a"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	nc, err := nats.Connect(k.address, nats.UserInfo(user, "a"), patient, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(30*time.Second))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

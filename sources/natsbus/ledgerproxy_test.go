@@ -52,9 +52,16 @@ func (c *cutter) carry(near net.Conn) {
 	}
 	defer func() { _ = far.Close() }()
 	var mute atomic.Bool
+	answered := make(chan struct{})
 	go func() {
 		defer func() { _ = near.Close() }()
-		pass(far, near, func([]byte) bool { return !mute.Load() })
+		pass(far, near, func(answer []byte) bool {
+			if mute.Load() && bytes.Contains(answer, []byte("MSG _INBOX.")) {
+				close(answered)
+				return false
+			}
+			return !mute.Load()
+		})
 	}()
 	pass(near, far, func(sent []byte) bool {
 		word := c.after.Load()
@@ -65,7 +72,10 @@ func (c *cutter) carry(near net.Conn) {
 		c.cuts.Add(1)
 		mute.Store(true)
 		_, _ = far.Write(sent)
-		time.Sleep(100 * time.Millisecond) // until the server has stored it
+		select {
+		case <-answered: // then the server has stored it
+		case <-time.After(time.Minute):
+		}
 		return false
 	})
 }

@@ -118,7 +118,7 @@ func TestOutputComesOnDemand(t *testing.T) {
 		d.write(fmt.Sprint("old ", i))
 	}
 	sendOutput(t, url, d, "team.a:job-1", "other")
-	listener, err := nats.Connect(url)
+	listener, err := nats.Connect(url, patient)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestOutputComesOnDemand(t *testing.T) {
 	if got, _ = texts(t, r, "team.a:job-1", next, "new 2"); strings.Join(got, ",") != "new 1,new 2" {
 		t.Errorf("live came %q", got)
 	}
-	m, err := all.NextMsg(10 * time.Second)
+	m, err := all.NextMsg(time.Minute)
 	if err != nil || m.Subject != "agent.output.team.a:job-1" || !strings.Contains(string(m.Data), `"text":"old 100"`) {
 		t.Errorf("on the bus is %+v, %v", m, err)
 	}
@@ -159,7 +159,7 @@ func TestABareWishIsEnough(t *testing.T) {
 	d := &diary{}
 	d.write("one")
 	sendOutput(t, url, d, "a")
-	nc, err := nats.Connect(url)
+	nc, err := nats.Connect(url, patient)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,17 +178,17 @@ func TestABareWishIsEnough(t *testing.T) {
 	if text := string(answer.Data); !strings.Contains(text, `"held_secs":30`) || !strings.Contains(text, `"by":"run@h/1"`) {
 		t.Errorf("the answer is %s", text)
 	}
-	m, err := lines.NextMsg(10 * time.Second)
+	m, err := lines.NextMsg(time.Minute)
 	if err != nil || !strings.Contains(string(m.Data), `"text":"one"`) {
 		t.Errorf("%v, %v", m, err)
 	}
 	for range 3 { // wishes go on, lines do not repeat
-		if _, err := nc.Request("agent.output_want.a", []byte("x"), 10*time.Second); err != nil {
+		if _, err := nc.Request("agent.output_want.a", []byte("x"), time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
 	d.write("two")
-	if m, err = lines.NextMsg(10 * time.Second); err != nil || !strings.Contains(string(m.Data), `"text":"two"`) {
+	if m, err = lines.NextMsg(time.Minute); err != nil || !strings.Contains(string(m.Data), `"text":"two"`) {
 		t.Errorf("%v, %v", m, err)
 	}
 }
@@ -224,7 +224,7 @@ func TestOutputSaysWhyThereIsNone(t *testing.T) {
 	}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = r.Run(context.Background()) }()
-	if !sourcetest.Eventually(30*time.Second, func() bool {
+	if !sourcetest.Eventually(time.Minute, func() bool {
 		_, err = r.Lines(t.Context(), "a", -1, 10)
 		return errors.Is(err, natsbus.ErrNobodySends)
 	}) {

@@ -43,7 +43,7 @@ func (p *producer) try(subject string, payload []byte) error {
 			return err
 		}
 	}
-	_ = p.conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = p.conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := fmt.Fprintf(p.conn, "PUB %s %d\r\n%s\r\nPING\r\n", subject, len(payload), payload); err != nil {
 		return err
 	}
@@ -63,12 +63,12 @@ func (p *producer) try(subject string, payload []byte) error {
 }
 
 func (p *producer) dial() error {
-	c, err := net.DialTimeout("tcp", p.address, time.Second)
+	c, err := net.DialTimeout("tcp", p.address, time.Minute)
 	if err != nil {
 		return err
 	}
 	p.conn, p.reader = c, bufio.NewReader(c)
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	who, err := json.Marshal(map[string]any{"verbose": false, "pedantic": false, "user": p.user, "pass": p.password})
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (p *producer) subscribe(t testing.TB, subject string) {
 // expect reads until a line begins with the prefix.
 func (p *producer) expect(t testing.TB, prefix string) {
 	t.Helper()
-	_ = p.conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = p.conn.SetDeadline(time.Now().Add(time.Minute))
 	for {
 		line, err := p.reader.ReadString('\n')
 		if err != nil {
@@ -119,7 +119,7 @@ func (p *producer) pour(t testing.TB, commands []byte) {
 			t.Fatal(err)
 		}
 	}
-	_ = p.conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = p.conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	if _, err := p.conn.Write(append(commands, "PING\r\n"...)); err != nil {
 		t.Fatal(err)
 	}

@@ -56,13 +56,13 @@ func TestPublisherDeliversNowAndBySlot(t *testing.T) {
 	if err := p.PublishNow(ctx, "now", beat("now", 1)); err != nil {
 		t.Fatal(err)
 	}
-	rec.Wait(t, 5*time.Second, "the beat that was confirmed", func() bool { return len(rec.AllBeats()) == 1 })
+	rec.Wait(t, 5*time.Second, "the beat that was confirmed", func() bool { return rec.Heard() == 1 })
 	payload := beat("slot", 7)
 	if err := p.PublishBeat("slot", payload); err != nil {
 		t.Fatal(err)
 	}
 	copy(payload, "overwritten by the caller")
-	rec.Wait(t, 5*time.Second, "the beat of the slot", func() bool { return len(rec.AllBeats()) == 2 })
+	rec.Wait(t, 5*time.Second, "the beat of the slot", func() bool { return rec.Heard() == 2 })
 	if b := rec.AllBeats()[1]; string(b.ID) != "slot" || b.Uptime != 7 {
 		t.Errorf("got %+v", b)
 	}
@@ -95,7 +95,7 @@ func TestPublisherRevivesNothingOld(t *testing.T) {
 	if err := p.PublishNow(t.Context(), "new", beat("new", 1)); err != nil {
 		t.Fatal(err)
 	}
-	rec.Wait(t, 5*time.Second, "the new beat", func() bool { return len(rec.AllBeats()) > 0 })
+	rec.Wait(t, 5*time.Second, "the new beat", func() bool { return rec.Heard() > 0 })
 	if b := rec.AllBeats()[0]; string(b.ID) != "new" {
 		t.Errorf("%s arrived after the server came back", b.ID)
 	}

@@ -72,7 +72,7 @@ func clusterOptions(nodes []*realServer) Options {
 
 func clusterAdmin(t testing.TB, o Options) *redis.ClusterClient {
 	t.Helper()
-	admin := redis.NewClusterClient(&redis.ClusterOptions{Addrs: o.Addrs, Protocol: 2})
+	admin := redis.NewClusterClient(&redis.ClusterOptions{Addrs: o.Addrs, Protocol: 2, ReadTimeout: patience, WriteTimeout: patience, DialTimeout: patience})
 	t.Cleanup(func() { _ = admin.Close() })
 	return admin
 }

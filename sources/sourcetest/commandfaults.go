@@ -258,7 +258,9 @@ func oneResult(t *testing.T, h CommandHarness) {
 		s := CarryOn(t, ways[1], CommandTo("a", id))
 		for i, w := range ways {
 			go func() {
-				a, err := w.Conclude(t.Context(), watchdog.Answer{Command: id, Session: "a", Generation: 2, Fate: watchdog.FateTimedOut, Detail: fmt.Sprint("by sender ", i), At: time.Now()})
+				ctx, cancel := context.WithTimeout(t.Context(), h.Patience)
+				defer cancel()
+				a, err := w.Conclude(ctx, watchdog.Answer{Command: id, Session: "a", Generation: 2, Fate: watchdog.FateTimedOut, Detail: fmt.Sprint("by sender ", i), At: time.Now()})
 				if err != nil {
 					t.Error(err)
 				}

@@ -2,10 +2,12 @@ package sourcetest
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
@@ -21,8 +23,12 @@ func RaceOneEnd(t *testing.T, r watchdog.Record, ledgers ...watchdog.Ledger) {
 		all.Go(func() {
 			mine := r
 			mine.Nonce = strconv.Itoa(i)
-			got, err := ledgers[i%len(ledgers)].WriteOnce(context.Background(), mine)
-			if err != nil {
+			var got watchdog.Record
+			var err error
+			if !Eventually(time.Minute, func() bool { // as a settler does, for a busy server answers late
+				got, err = ledgers[i%len(ledgers)].WriteOnce(context.Background(), mine)
+				return !errors.Is(err, watchdog.ErrUnknown) && !errors.Is(err, watchdog.ErrAuthorityAway)
+			}) || err != nil {
 				t.Error(err)
 				return
 			}

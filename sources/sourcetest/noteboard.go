@@ -55,6 +55,9 @@ type NoteBoardHarness struct {
 	// Lasting says that a board holds nothing open, so that there is nothing to
 	// close.
 	Lasting bool
+	// Synced says that the store syncs each write to the disk, so that thousands take
+	// minutes: to fill it is left to others, unless it is soaked.
+	Synced bool
 	// Patience is how long a change may take until watchers are told. 15 s if it is
 	// 0: a board may look for what strangers write every ten.
 	Patience time.Duration

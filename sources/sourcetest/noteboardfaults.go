@@ -102,6 +102,9 @@ func removesSpent(t *testing.T, h NoteBoardHarness) {
 }
 
 func holdsNoMore(t *testing.T, h NoteBoardHarness) {
+	if h.Synced && !Soaking() {
+		t.Skip("it would take its time to fill")
+	}
 	v, b, _ := h.vandal(t)
 	many := make([]watchdog.AlertNote, watchdog.MaxNotes+20)
 	for i := range many {
@@ -142,13 +145,11 @@ func endsNoteCalls(t *testing.T, h NoteBoardHarness) {
 		"Put":   func() error { return all[0].Put(over, ack("a#1/stalled", "ops1", 0)) },
 		"Watch": func() error { return all[0].Watch(over, func([]watchdog.AlertNote) {}) },
 	} {
-		began := time.Now()
-		if err := call(); err == nil {
-			t.Errorf("%s answers although its context is over", name)
-		}
-		if d := time.Since(began); d > time.Second {
-			t.Errorf("%s outlives its context by %v", name, d)
-		}
+		Promptly(t, name+" whose context is over", func() {
+			if err := call(); err == nil {
+				t.Errorf("%s answers although its context is over", name)
+			}
+		})
 	}
 }
 
@@ -164,15 +165,13 @@ func saysItHangs(t *testing.T, h NoteBoardHarness) {
 	seen := h.watch(t, b)
 	h.sees(t, seen, first)
 	store.Pause(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	began := time.Now()
-	if err := b.Put(ctx, ack("hung#1/stalled", "ops1", 0)); err == nil {
-		t.Error("a store that hangs takes a note")
-	}
-	if d := time.Since(began); d > 2*time.Second {
-		t.Errorf("Put outlives its context by %v", d-time.Second)
-	}
+	Promptly(t, "Put whose context ends while the store hangs", func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := b.Put(ctx, ack("hung#1/stalled", "ops1", 0)); err == nil {
+			t.Error("a store that hangs takes a note")
+		}
+	})
 	store.Resume(t)
 	if !Eventually(3*h.Patience, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), h.Patience)

@@ -125,7 +125,7 @@ func (p *Process) Restart(t testing.TB) {
 			return false
 		}
 	}
-	up := Eventually(10*time.Second, func() bool {
+	up := Eventually(60*time.Second, func() bool {
 		c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)), time.Second)
 		if err == nil {
 			_ = c.Close()
@@ -152,7 +152,7 @@ func (p *Process) Kill(t testing.TB) {
 func (p *Process) Pause(t testing.TB) {
 	t.Helper()
 	p.signal(syscall.SIGSTOP)
-	if !Eventually(10*time.Second, func() bool { return standsStill(p.cmd.Process.Pid) }) {
+	if !Eventually(60*time.Second, func() bool { return standsStill(p.cmd.Process.Pid) }) {
 		t.Fatalf("%s does not stop", p.path)
 	}
 }

@@ -270,7 +270,11 @@ func TestPanicOfTheAgentEndsInError(t *testing.T) {
 			defer s.Close()
 			panic("agent")
 		}()
-		same(t, "beats", b.says()[0:], []string{"0s error"})
+		said := b.says()
+		if said[0] == "0s running" { // its first beat may be out already
+			said = said[1:]
+		}
+		same(t, "beats", said, []string{"0s error"})
 	})
 }
 
