@@ -91,14 +91,14 @@ func (m *Model) takeEvents(w *watchdog.Window) {
 func (m *Model) eventLines() lines {
 	e := &m.events
 	return lines{total: len(e.list), version: e.version, newest: growsAtTop,
-		text: func(i int) string { t := &e.list[i]; return string(t.ID) + " " + eventWord(t) + " " + eventText(t) },
+		text: func(i int) string { t := &e.list[i]; return string(t.ID) + " " + eventWord(t) + " " + m.eventText(t) },
 		height: func(i, width int) int {
 			t, w := &e.list[i], m.eventColumns()
 			indent := w.text
 			if t.ID == "" {
 				indent = 1 + w.time + 2 + cells(eventWord(t)) + 2
 			}
-			return wrapCount(eventText(t), width-indent)
+			return wrapCount(m.eventText(t), width-indent)
 		}}
 }
 
@@ -131,9 +131,14 @@ func (m *Model) eventLook(t *watchdog.Transition) (glyph string, means meaning, 
 	return glyph, means, t.To.String()
 }
 
-func eventText(t *watchdog.Transition) string {
-	if t.Text == "" && t.New {
-		return "first seen"
+// eventText says what an event was. The time of a first sight is that of the verdict's
+// begin, not of our look.
+func (m *Model) eventText(t *watchdog.Transition) string {
+	switch {
+	case t.New && t.At.Wall < m.window.Started.Wall:
+		return "so since before we watched" + behind(": ", t.Text)
+	case t.New:
+		return "stood so when first seen" + behind(": ", t.Text)
 	}
 	return t.Text
 }
@@ -220,10 +225,10 @@ func (m *Model) drawEvent(p *painter, t *watchdog.Transition, w eventWidths) {
 		p.pad(p.x + 1)
 	}
 	if g.wrap {
-		p.wrapped(Style{}, eventText(t), p.x, mostWrapped)
+		p.wrapped(Style{}, m.eventText(t), p.x, mostWrapped)
 		return
 	}
-	m.marked(p, Style{}, eventText(t), g.search)
+	m.marked(p, Style{}, m.eventText(t), g.search)
 }
 
 // eventName is "indexer #2", or the generation alone where the session is known.

@@ -193,3 +193,34 @@ func TestFoldedIndex(t *testing.T) {
 		}
 	}
 }
+
+// TestEventsStandInTheOrderOfTheirTimes, whenever they were noticed; and what stood
+// before we watched is not told as if we had seen it begin.
+func TestEventsStandInTheOrderOfTheirTimes(t *testing.T) {
+	w := sickWindow()
+	moment := func(ago time.Duration) watchdog.Instant { return watchdog.Instant{Wall: at.Add(-ago).UnixNano()} }
+	w.Events = []watchdog.Transition{
+		{ID: "late-noticed", Generation: 1, From: watchdog.Running, To: watchdog.Disputed, At: moment(40 * sec), Text: "b"},
+		{ID: "soon", Generation: 1, From: watchdog.Running, To: watchdog.Silent, At: moment(20 * sec), Text: "a"},
+		{ID: "number", Generation: 1, Kind: watchdog.EventNumbered, At: moment(30 * sec), Text: "the ledger gave its execution number 1"},
+		{ID: "joined", Generation: 1, To: watchdog.Stalled, New: true, At: moment(time.Hour), Text: "no work 1h00, limit 5m"},
+		{ID: "old", Generation: 1, To: watchdog.Stalled, New: true, At: moment(watched + time.Hour), Text: "no work 4h00, limit 5m"},
+	}
+	for _, keys := range []string{"3", ""} {
+		s := newScreen(t, w, About{Name: "prod"}, 200, 60)
+		s.press(strings.Fields(keys)...)
+		s.show(w)
+		frame := ansi.Strip(s.m.frame())
+		last := 0
+		for _, want := range []string{"soon #1", "late-noticed #1", "joined #1", "stood so when first seen: no wo", "old #1", "so since before we watched: no"} {
+			found := strings.Index(frame, want)
+			if found < last {
+				t.Fatalf("%q is not behind what is newer, after %q:\n%s", want, keys, frame)
+			}
+			last = found
+		}
+		if told := strings.Contains(frame, "number #1"); told != (keys == "3") {
+			t.Errorf("after %q the number is told: %v", keys, told)
+		}
+	}
+}

@@ -227,7 +227,11 @@ func eventsExport(list []watchdog.Transition) Export {
 					from = t.From.String()
 				}
 			}
-			return []string{time.Unix(0, t.At.Wall).UTC().Format("2006-01-02T15:04:05.000Z"), string(t.ID), figure(int64(t.Generation)), kind, from, to, eventText(t)}
+			text := t.Text
+			if text == "" && t.New {
+				text = "first seen"
+			}
+			return []string{time.Unix(0, t.At.Wall).UTC().Format("2006-01-02T15:04:05.000Z"), string(t.ID), figure(int64(t.Generation)), kind, from, to, text}
 		}}
 }
 

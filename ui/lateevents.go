@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -109,24 +110,18 @@ func (m *Model) lateCame(msg *lateListed) tea.Cmd {
 	return m.readLate(latePause)
 }
 
-// merge makes the list that is shown out of the events and what came late, the
-// newest first.
+// merge makes the list that is shown out of the events and what came late.
 func (e *eventsSeen) merge() {
 	e.version++
-	if len(e.late.list) == 0 {
-		e.list = e.fleet
-		return
-	}
-	out := make([]watchdog.Transition, 0, len(e.fleet)+len(e.late.list))
-	fleet, late := e.fleet, e.late.list
-	for len(fleet) > 0 && len(late) > 0 {
-		if late[0].At.Wall > fleet[0].At.Wall {
-			out, late = append(out, late[0]), late[1:]
-		} else {
-			out, fleet = append(out, fleet[0]), fleet[1:]
-		}
-	}
-	e.list = append(append(out, fleet...), late...)
+	e.list = newestFirst(e.fleet, e.late.list)
+}
+
+// newestFirst orders events by when they began: they are told when they are noticed,
+// which may be later, and a list whose times go back and forth is not believed.
+func newestFirst(lists ...[]watchdog.Transition) []watchdog.Transition {
+	out := slices.Concat(lists...)
+	slices.SortStableFunc(out, func(a, b watchdog.Transition) int { return cmp.Compare(b.At.Wall, a.At.Wall) })
+	return out
 }
 
 // mergeEvents merges anew; the cursor stays on its event while newer ones come in

@@ -88,12 +88,14 @@ func (m *Model) wholePane(width int) [][]byte {
 	p.text(m.styles.Title, " latest ")
 	p.rule(m.styles.Dim, m.glyphs.Rule, width)
 	p.line()
-	latest := m.window.Events
+	latest := newestFirst(m.window.Events)
 	if m.window.AskSeq < m.events.seq {
 		latest = nil // they are still those of the events view
 	}
 	for i := range latest {
-		m.drawTransition(p, &latest[i])
+		if latest[i].Kind != watchdog.EventNumbered { // no news to who looks at verdicts
+			m.drawTransition(p, &latest[i])
+		}
 	}
 	if len(m.window.Events) == 0 {
 		p.text(m.styles.Dim, " nothing happened since we watch")
@@ -142,7 +144,7 @@ func (m *Model) drawTransition(p *painter, t *watchdog.Transition) {
 		p.text(Style{}, fitMiddle(string(t.ID), longName)+" "+generation(t.Generation))
 		p.pad(p.x + 1)
 	}
-	text := eventText(t)
+	text := m.eventText(t)
 	if text == "" && t.Kind == "" {
 		text = "was " + t.From.String()
 	}
