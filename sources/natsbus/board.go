@@ -33,6 +33,8 @@ type Board struct {
 	now      func() time.Time // wall clock
 	junk     atomic.Int64
 
+	reconcile time.Duration // reconcileEvery
+
 	// busy is held by who reads the bucket; it guards what follows.
 	busy    chan struct{}
 	made    string                // identity of the stream; empty: there was none
@@ -62,7 +64,7 @@ func OpenBoard(o Options, replicas int, clock watchdog.Clock, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	return &Board{js: js, replicas: replicas, busy: make(chan struct{}, 1), entries: map[string]boardEntry{},
+	return &Board{js: js, replicas: replicas, reconcile: reconcileEvery, busy: make(chan struct{}, 1), entries: map[string]boardEntry{},
 		now: func() time.Time { return time.Unix(0, clock.Now().Wall) }}, nil
 }
 
@@ -340,8 +342,9 @@ func (w *boardWatch) on(ctx context.Context, c *conn) error {
 		return fmt.Errorf("cannot subscribe to %s: %w", subject, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // it goes with the connection anyway
-	again := time.NewTicker(reconcileEvery)
+	again, late := time.NewTicker(w.board.reconcile), newEcho()
 	defer again.Stop()
+	defer late.Stop()
 	for {
 		if err := w.look(ctx, c); err != nil {
 			return err
@@ -354,6 +357,9 @@ func (w *boardWatch) on(ctx context.Context, c *conn) error {
 		case <-c.closed:
 			return nats.ErrConnectionClosed
 		case <-wake:
+			late.begin()
+		case <-late.C:
+			late.next()
 		case <-again.C:
 		}
 	}

@@ -39,6 +39,8 @@ type Ledger struct {
 	options LedgerOptions
 	status  atomic.Pointer[ledgerStatus]
 
+	reconcile time.Duration // reconcileEvery
+
 	// busy is held by who checks; it guards what follows.
 	busy    chan struct{}
 	expect  watchdog.Authority
@@ -61,7 +63,7 @@ func OpenLedger(o Options, lo LedgerOptions, clock watchdog.Clock, log *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{js: js, options: lo, busy: make(chan struct{}, 1), telling: make(chan struct{}, 1)}
+	l := &Ledger{js: js, options: lo, reconcile: reconcileEvery, busy: make(chan struct{}, 1), telling: make(chan struct{}, 1)}
 	l.status.Store(&ledgerStatus{})
 	return l, nil
 }

@@ -17,6 +17,36 @@ import (
 // reconcileEvery is how often a follower asks whether it missed something.
 const reconcileEvery = 10 * time.Second
 
+// echo wakes who follows a stream again after something was heard on its subject:
+// a server hands a message on before its stream has stored it, and that takes as
+// long as the disk does.
+type echo struct {
+	*time.Timer
+	step int
+}
+
+// echoes are the waits from one time to the next.
+var echoes = [...]time.Duration{50 * time.Millisecond, 200 * time.Millisecond, time.Second, 3 * time.Second}
+
+func newEcho() *echo {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return &echo{Timer: t}
+}
+
+// begin is for what was heard just now.
+func (e *echo) begin() {
+	e.step = 0
+	e.Reset(echoes[0])
+}
+
+// next comes after each time.
+func (e *echo) next() {
+	if e.step++; e.step < len(echoes) {
+		e.Reset(echoes[e.step])
+	}
+}
+
 // Follow tells what stands in the ledger and what comes. It creates nothing on
 // the bus, and no consumer: it reads the streams message by message, and what
 // is published on their subjects only wakes it, for a write that was refused is
@@ -91,8 +121,9 @@ func (f *follower) on(ctx context.Context, c *conn) error {
 		defer func() { _ = sub.Unsubscribe() }() // it goes with the connection anyway
 	}
 	f.setBlind(false)
-	again := time.NewTicker(reconcileEvery)
+	again, late := time.NewTicker(f.ledger.reconcile), newEcho()
 	defer again.Stop()
+	defer late.Stop()
 	for first := true; ; first = false {
 		err := f.catchUp(ctx, c)
 		switch {
@@ -109,14 +140,14 @@ func (f *follower) on(ctx context.Context, c *conn) error {
 				f.tell(watchdog.FollowedUp{At: f.ledger.js.mono()})
 			}
 		}
-		if err := f.sleep(ctx, c, wake, again.C); err != nil {
+		if err := f.sleep(ctx, c, wake, late, again.C); err != nil {
 			return err
 		}
 	}
 }
 
 // sleep waits until there may be something to read.
-func (f *follower) sleep(ctx context.Context, c *conn, wake <-chan struct{}, again <-chan time.Time) error {
+func (f *follower) sleep(ctx context.Context, c *conn, wake <-chan struct{}, late *echo, again <-chan time.Time) error {
 	if f.isBlind() { // what is heard is told already
 		wake = nil
 	}
@@ -128,6 +159,9 @@ func (f *follower) sleep(ctx context.Context, c *conn, wake <-chan struct{}, aga
 	case <-c.closed:
 		return nats.ErrConnectionClosed
 	case <-wake:
+		late.begin()
+	case <-late.C:
+		late.next()
 	case <-again:
 	}
 	return nil

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sessionwatch/sessionwatch/sources/natsbus"
+	"github.com/sessionwatch/sessionwatch/sources/sourcetest"
 	"github.com/sessionwatch/sessionwatch/watchdog"
 )
 
@@ -218,5 +220,65 @@ func TestLedgerThatIsBeingMadeHasNoIdentityYet(t *testing.T) {
 		}
 		checked(t, l)
 		checked(t, rival)
+	}
+}
+
+// stale makes an answer about a stream that holds two messages one from before the
+// second.
+func stale(answer []byte) []byte {
+	answer = bytes.Replace(answer, []byte(`"messages":2,`), []byte(`"messages":1,`), 1)
+	return bytes.Replace(answer, []byte(`"last_seq":2,`), []byte(`"last_seq":1,`), 1)
+}
+
+// What is published is heard before the stream has stored it: who looks at once
+// finds nothing, and must look again.
+func TestWatcherThatIsFasterThanTheStreamLooksAgain(t *testing.T) {
+	t.Parallel()
+	k := serveEmbeddedJetStream(t)
+	way := newDetour(t, k.address)
+	writer, _ := openBoard(t, natsbus.Options{URLs: []string{k.address}})
+	watcher, _ := openBoard(t, natsbus.Options{URLs: []string{way.Addr().String()}})
+	watcher.ReconcileEvery(time.Hour)
+	if err := writer.Put(within(t, time.Minute), ackOf("a#1/stalled", "ops1")); err != nil {
+		t.Fatal(err)
+	}
+	sets := make(chan int, 100)
+	go func() { _ = watcher.Watch(t.Context(), func(notes []watchdog.AlertNote) { sets <- len(notes) }) }()
+	await := func(want int) {
+		t.Helper()
+		for limit := time.After(time.Minute); ; {
+			select {
+			case n := <-sets:
+				if n == want {
+					return
+				}
+			case <-limit:
+				t.Fatalf("%d notes are never told", want)
+			}
+		}
+	}
+	await(1)
+	way.after("STREAM.INFO.KV_SW_ALERTS ", 0, stale)
+	if err := writer.Put(within(t, time.Minute), ackOf("b#1/stalled", "ops1")); err != nil {
+		t.Fatal(err)
+	}
+	await(2)
+	if !way.wasTaken() {
+		t.Error("nothing stale was told")
+	}
+}
+
+func TestFollowerThatIsFasterThanTheStreamLooksAgain(t *testing.T) {
+	t.Parallel()
+	way, l, rival := rivals(t)
+	l.ReconcileEvery(time.Hour)
+	checked(t, rival)
+	rec := follow(t, l)
+	rec.Wait(t, time.Minute, "that the ledger has been told", caughtUp(rec, 0))
+	way.after("STREAM.INFO.SW_TERMINAL ", 0, stale) // the self-test is the first message
+	settled(t, rival, lost("a", 1, "n"))
+	rec.Wait(t, time.Minute, "the end", func() bool { return len(sourcetest.EventsOf[watchdog.TerminalSeen](rec, 0)) == 1 })
+	if !way.wasTaken() {
+		t.Error("nothing stale was told")
 	}
 }
