@@ -106,7 +106,7 @@ func TestLedgerOnCluster(t *testing.T) {
 		race(g+6, left)
 	}
 	for _, l := range left {
-		if !sourcetest.Eventually(30*time.Second, func() bool { return l.Check(within(t, 5*time.Second)) == nil }) {
+		if !sourcetest.Eventually(60*time.Second, func() bool { return l.Check(within(t, 5*time.Second)) == nil }) {
 			t.Errorf("after the loss of a server: %v", l.Check(within(t, 5*time.Second)))
 		}
 	}

@@ -112,11 +112,11 @@ func TestWriteWhoseAnswerIsLostIsFoundAgain(t *testing.T) {
 	}
 	settled(t, rival, lost("theirs", 1, "theirs"))
 	cut(wire.TerminalSubject("theirs", 1))
-	if got, err := l.WriteOnce(within(t, 20*time.Second), lost("theirs", 1, "ours")); err != nil || got.Nonce != "theirs" {
+	if got, err := l.WriteOnce(within(t, 60*time.Second), lost("theirs", 1, "ours")); err != nil || got.Nonce != "theirs" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	cut(wire.BucketSubject(wire.HeadsBucket, wire.BucketKey("ours")))
-	rev, err := l.SwapHead(within(t, 20*time.Second), watchdog.Head{ID: "ours", Generation: 1}, "")
+	rev, err := l.SwapHead(within(t, 60*time.Second), watchdog.Head{ID: "ours", Generation: 1}, "")
 	if err != nil {
 		t.Errorf("a head that was written is not known to be: %v", err)
 	}

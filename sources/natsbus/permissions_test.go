@@ -37,10 +37,10 @@ func TestDumpsByThePermissions(t *testing.T) {
 		d := sourcetest.DumpOfCommand("a", id)
 		d.Text = text
 		var sending sync.WaitGroup
-		got, err := operator.AwaitDump(within(t, 15*time.Second), "a", id, func() {
+		got, err := operator.AwaitDump(within(t, 60*time.Second), "a", id, func() {
 			sending.Go(func() {
 				for range 2 {
-					if err := sender.PublishDump(within(t, 15*time.Second), d); err != nil {
+					if err := sender.PublishDump(within(t, 60*time.Second), d); err != nil {
 						t.Errorf("%s may not send a dump: %v", user, err)
 					}
 				}
@@ -57,10 +57,10 @@ func TestDumpsByThePermissions(t *testing.T) {
 		}
 	}
 	own := sourcetest.DumpOfCommand("a", "")
-	if err := operator.KeepDump(within(t, 15*time.Second), own); err != nil {
+	if err := operator.KeepDump(within(t, 60*time.Second), own); err != nil {
 		t.Errorf("a supervisor may not keep a dump: %v", err)
 	}
-	if kept, err := operator.KeptDumps(within(t, 15*time.Second), "a", func(wire.Dump) bool { return false }); err != nil || len(kept) != 1 || !bytes.Equal(kept[0].Text, own.Text) {
+	if kept, err := operator.KeptDumps(within(t, 60*time.Second), "a", func(wire.Dump) bool { return false }); err != nil || len(kept) != 1 || !bytes.Equal(kept[0].Text, own.Text) {
 		t.Errorf("%v; what is kept is %+v", err, kept)
 	}
 }

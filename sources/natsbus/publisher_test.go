@@ -56,13 +56,13 @@ func TestPublisherDeliversNowAndBySlot(t *testing.T) {
 	if err := p.PublishNow(ctx, "now", beat("now", 1)); err != nil {
 		t.Fatal(err)
 	}
-	rec.Wait(t, 5*time.Second, "the beat that was confirmed", func() bool { return rec.Heard() == 1 })
+	rec.Wait(t, 60*time.Second, "the beat that was confirmed", func() bool { return rec.Heard() == 1 })
 	payload := beat("slot", 7)
 	if err := p.PublishBeat("slot", payload); err != nil {
 		t.Fatal(err)
 	}
 	copy(payload, "overwritten by the caller")
-	rec.Wait(t, 5*time.Second, "the beat of the slot", func() bool { return rec.Heard() == 2 })
+	rec.Wait(t, 60*time.Second, "the beat of the slot", func() bool { return rec.Heard() == 2 })
 	if b := rec.AllBeats()[1]; string(b.ID) != "slot" || b.Uptime != 7 {
 		t.Errorf("got %+v", b)
 	}
@@ -95,7 +95,7 @@ func TestPublisherRevivesNothingOld(t *testing.T) {
 	if err := p.PublishNow(t.Context(), "new", beat("new", 1)); err != nil {
 		t.Fatal(err)
 	}
-	rec.Wait(t, 5*time.Second, "the new beat", func() bool { return rec.Heard() > 0 })
+	rec.Wait(t, 60*time.Second, "the new beat", func() bool { return rec.Heard() > 0 })
 	if b := rec.AllBeats()[0]; string(b.ID) != "new" {
 		t.Errorf("%s arrived after the server came back", b.ID)
 	}
@@ -125,7 +125,7 @@ func TestPublisherNeverBlocksItsCallers(t *testing.T) {
 	server.Resume(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if !sourcetest.Eventually(20*time.Second, func() bool { return p.PublishNow(ctx, "after", beat("after", 1)) == nil }) {
+	if !sourcetest.Eventually(60*time.Second, func() bool { return p.PublishNow(ctx, "after", beat("after", 1)) == nil }) {
 		t.Error("nothing is published after SIGCONT")
 	}
 	t.Logf("worst PublishBeat %v, %+v", worst, p.Counts())

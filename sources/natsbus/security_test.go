@@ -200,5 +200,5 @@ func TestPermissionThatComesLaterIsTakenUp(t *testing.T) {
 	server.grant(t)
 	rec.Wait(t, 25*time.Second, "the end of the denial", func() bool { return len(denials()) == 2 && denials()[1].Reason == "" })
 	server.Send(t, "seen", beat("seen", 1))
-	rec.Wait(t, 5*time.Second, "a beat", func() bool { return rec.Heard() == 1 })
+	rec.Wait(t, 60*time.Second, "a beat", func() bool { return rec.Heard() == 1 })
 }

@@ -76,7 +76,7 @@ func noteOf(key watchdog.AlertKey) watchdog.AlertNote {
 func put(t testing.TB, b watchdog.NoteBoard, n watchdog.AlertNote) {
 	t.Helper()
 	var err error
-	if !sourcetest.Eventually(20*time.Second, func() bool {
+	if !sourcetest.Eventually(60*time.Second, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		err = b.Put(ctx, n)

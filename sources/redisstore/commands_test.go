@@ -206,7 +206,7 @@ func TestCommandsInRedisAreBounded(t *testing.T) {
 			t.Errorf("%s stands in a slot of its own", key)
 		}
 	}
-	if !sourcetest.Eventually(10*time.Second, func() bool {
+	if !sourcetest.Eventually(60*time.Second, func() bool {
 		p, err := s.admin.XPending(t.Context(), wire.CommandsKey("a"), groupOf(sourcetest.OnlyStop())).Result()
 		return err == nil && p.Count == 0
 	}) {

@@ -209,7 +209,7 @@ func TestAKeyOfAnotherTypeIsForeign(t *testing.T) {
 		t.Errorf("writing: %v", err)
 	}
 	rec := follow(t, l)
-	rec.Wait(t, 20*time.Second, "a foreign record", func() bool {
+	rec.Wait(t, 60*time.Second, "a foreign record", func() bool {
 		return slices.ContainsFunc(sourcetest.EventsOf[watchdog.TerminalSeen](rec, 0), func(ev watchdog.TerminalSeen) bool { return ev.Foreign })
 	})
 }
@@ -224,7 +224,7 @@ func TestATerminalKeyWithoutAGenerationIsCounted(t *testing.T) {
 	rec := follow(t, l)
 	s.admin.XTrimMaxLen(t.Context(), journalKey, 0)
 	mustSettle(t, l, endOf("b", 1, watchdog.OutcomeLost)) // after the gap all keys are looked at again
-	rec.Wait(t, 20*time.Second, "an end after it", func() bool { return len(sourcetest.EventsOf[watchdog.TerminalSeen](rec, 0)) > 0 })
+	rec.Wait(t, 60*time.Second, "an end after it", func() bool { return len(sourcetest.EventsOf[watchdog.TerminalSeen](rec, 0)) > 0 })
 	seen := sourcetest.EventsOf[watchdog.Refused](rec, 0)
 	if len(seen) != 1 || seen[0].Source != watchdog.SourceRedis || seen[0].LastID != key || seen[0].Counts[watchdog.RefusedID] != 1 {
 		t.Errorf("it is told as %+v", seen)
@@ -239,7 +239,7 @@ func follow(t testing.TB, l *Ledger) *sourcetest.Recorder {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = l.Follow(ctx, rec.Post) }()
 	t.Cleanup(func() { cancel(); <-ended })
-	rec.Wait(t, 20*time.Second, "that all has been told", func() bool { return len(sourcetest.EventsOf[watchdog.FollowedUp](rec, 0)) > 0 })
+	rec.Wait(t, 60*time.Second, "that all has been told", func() bool { return len(sourcetest.EventsOf[watchdog.FollowedUp](rec, 0)) > 0 })
 	return rec
 }
 
@@ -251,7 +251,7 @@ func TestAFollowerThatMissedEntriesLooksAtAll(t *testing.T) {
 	rec := follow(t, l)
 	s.admin.Set(t.Context(), wire.HeadKey("b"), `{"session_id":"b","generation":1,"ended":false,"executions":[]}`, 0) // in no journal
 	s.admin.XTrimMaxLen(t.Context(), journalKey, 0)
-	rec.Wait(t, 20*time.Second, "what stands in no journal", func() bool { return len(sourcetest.EventsOf[watchdog.HeadSeen](rec, 0)) > 0 })
+	rec.Wait(t, 60*time.Second, "what stands in no journal", func() bool { return len(sourcetest.EventsOf[watchdog.HeadSeen](rec, 0)) > 0 })
 }
 
 func TestLedgerAcrossAFailover(t *testing.T) {
@@ -265,7 +265,7 @@ func TestLedgerAcrossAFailover(t *testing.T) {
 	mustCheck(t, l)
 	rec := follow(t, l)
 	first := mustSettle(t, l, endOf("a", 1, watchdog.OutcomeLost))
-	ready := sourcetest.Eventually(20*time.Second, func() bool {
+	ready := sourcetest.Eventually(60*time.Second, func() bool {
 		n, err := replica.admin.Exists(context.Background(), wire.TerminalKey("a", 1)).Result()
 		known, _ := sentinel.admin.Do(context.Background(), "sentinel", "replicas", "mymaster").Slice()
 		return err == nil && n == 1 && len(known) == 1
@@ -275,7 +275,7 @@ func TestLedgerAcrossAFailover(t *testing.T) {
 	}
 	mark := rec.Mark()
 	master.Kill(t)
-	if !sourcetest.Eventually(40*time.Second, func() bool { return l.Check(t.Context()) == nil }) {
+	if !sourcetest.Eventually(60*time.Second, func() bool { return l.Check(t.Context()) == nil }) {
 		t.Fatal(l.Check(t.Context()))
 	}
 	late := endOf("a", 1, watchdog.OutcomeExpired)
@@ -284,7 +284,7 @@ func TestLedgerAcrossAFailover(t *testing.T) {
 		t.Errorf("the end became another one in the failover: %+v", got)
 	}
 	mustSettle(t, l, endOf("b", 1, watchdog.OutcomeLost))
-	rec.Wait(t, 20*time.Second, "all told again after the break", func() bool {
+	rec.Wait(t, 60*time.Second, "all told again after the break", func() bool {
 		return len(sourcetest.EventsOf[watchdog.FollowedUp](rec, mark)) > 0
 	})
 }
@@ -314,14 +314,14 @@ func TestLedgerInAClusterWithADeadNode(t *testing.T) {
 			t.Errorf("node %d is dead, and its session is settled: %v", i, err)
 		}
 		nodes[i].Restart(t) // without what it held: nothing was saved
-		if !sourcetest.Eventually(20*time.Second, func() bool {
+		if !sourcetest.Eventually(60*time.Second, func() bool {
 			_, err := l.WriteOnce(t.Context(), endOf(ids[i], 1, watchdog.OutcomeExpired))
 			return err != nil && strings.Contains(err.Error(), "emptied or replaced")
 		}) {
 			t.Errorf("node %d came back empty, and the session that had ended may end again", i)
 		}
 		refusal := ""
-		if !sourcetest.Eventually(20*time.Second, func() bool {
+		if !sourcetest.Eventually(60*time.Second, func() bool {
 			err := l.Check(t.Context())
 			refusal = fmt.Sprint(err)
 			return strings.Contains(refusal, "it was emptied") || strings.Contains(refusal, "it went back")
@@ -329,7 +329,7 @@ func TestLedgerInAClusterWithADeadNode(t *testing.T) {
 			t.Errorf("node %d came back empty, and Check says %s", i, refusal)
 		}
 		l, _ = openLedger(t, clusterOptions(nodes)) // a restart begins anew
-		if !sourcetest.Eventually(20*time.Second, func() bool { return l.Check(t.Context()) == nil }) {
+		if !sourcetest.Eventually(60*time.Second, func() bool { return l.Check(t.Context()) == nil }) {
 			t.Fatal(l.Check(t.Context()))
 		}
 	}

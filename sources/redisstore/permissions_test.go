@@ -77,7 +77,7 @@ func TestPermissions(t *testing.T) {
 	}
 	sourcetest.Run(t, store, nil)
 	s.Send(t, "seen", []byte(`{"session_id":"seen","state":"running","uptime_secs":1,"credits_remaining":null,"current_task":null}`))
-	rec.Wait(t, 20*time.Second, "a watcher sees beats", func() bool { return rec.Heard() > 0 })
+	rec.Wait(t, 60*time.Second, "a watcher sees beats", func() bool { return rec.Heard() > 0 })
 
 	for _, user := range []string{"agent", "obeyer", "watcher"} {
 		o := as(user)

@@ -29,7 +29,7 @@ func publish(t testing.TB, o Options) *Publisher {
 
 func settled(t testing.TB, p *Publisher, what string, ok func(Counts) bool) {
 	t.Helper()
-	if !sourcetest.Eventually(15*time.Second, func() bool { return ok(p.Counts()) }) {
+	if !sourcetest.Eventually(60*time.Second, func() bool { return ok(p.Counts()) }) {
 		t.Fatalf("still not: %s; counts %+v, link %+v", what, p.Counts(), p.Link())
 	}
 }

@@ -94,7 +94,7 @@ func TestAbsence(t *testing.T) {
 		waitPolls(t, rec, 2)
 		admin.Del(ctx, keyA)
 		gone := func() []watchdog.KeyGone { return sourcetest.EventsOf[watchdog.KeyGone](rec, 0) }
-		rec.Wait(t, 5*time.Second, "two polls without the key", func() bool { return len(gone()) == 2 })
+		rec.Wait(t, 60*time.Second, "two polls without the key", func() bool { return len(gone()) == 2 })
 		waitPolls(t, rec, 3)
 		got := gone()
 		if len(got) != 2 || got[0].Polls != 1 || got[1].Polls != 2 || got[0].ID != "a" || got[0].LastSeen <= 0 || got[0].LastSeen >= got[0].At {
@@ -102,12 +102,12 @@ func TestAbsence(t *testing.T) {
 		}
 		admin.Set(ctx, keyA, beatOf("a", 1), time.Minute)
 		back := func() int { return len(sourcetest.EventsOf[watchdog.KeyBack](rec, 0)) }
-		rec.Wait(t, 5*time.Second, "the key is back", func() bool { return back() == 1 })
+		rec.Wait(t, 60*time.Second, "the key is back", func() bool { return back() == 1 })
 		if n := rec.Heard(); n != 1 {
 			t.Errorf("the old bytes became a beat")
 		}
 		admin.Del(ctx, keyA)
-		rec.Wait(t, 5*time.Second, "gone again", func() bool { return len(gone()) == 4 })
+		rec.Wait(t, 60*time.Second, "gone again", func() bool { return len(gone()) == 4 })
 		admin.Set(ctx, keyA, beatOf("a", 9), time.Minute)
 		if b := waitBeats(t, rec, 2)[1]; b.Uptime != 9 || b.AgeKind != watchdog.AgeExact {
 			t.Errorf("new bytes after absence became %+v", b)
@@ -151,7 +151,7 @@ func TestForeignKeysBreakNothing(t *testing.T) {
 		admin.Set(ctx, keyA, beatOf("a", 1), time.Minute)
 		_, rec := watch(t, fast(address))
 		waitBeats(t, rec, 1)
-		rec.Wait(t, 5*time.Second, "three refusals", func() bool {
+		rec.Wait(t, 60*time.Second, "three refusals", func() bool {
 			counts, _ := rec.Refused()
 			return counts[watchdog.RefusedSize] == 1 && counts[watchdog.RefusedJSON]+counts[watchdog.RefusedID] == 2
 		})
@@ -161,7 +161,7 @@ func TestForeignKeysBreakNothing(t *testing.T) {
 		}
 		// A known beat grows beyond all measure, and shrinks again.
 		admin.Set(ctx, keyA, strings.Repeat("y", 40<<20), time.Minute)
-		rec.Wait(t, 20*time.Second, "the giant is refused", func() bool {
+		rec.Wait(t, 60*time.Second, "the giant is refused", func() bool {
 			counts, _ := rec.Refused()
 			return counts[watchdog.RefusedSize] == 2
 		})
@@ -180,7 +180,7 @@ func TestAKeyThatBecomesAListIsGone(t *testing.T) {
 	waitBeats(t, rec, 1)
 	s.admin.Del(ctx, keyA)
 	s.admin.LPush(ctx, keyA, "x")
-	rec.Wait(t, 5*time.Second, "the beat is gone", func() bool {
+	rec.Wait(t, 60*time.Second, "the beat is gone", func() bool {
 		return len(sourcetest.EventsOf[watchdog.KeyGone](rec, 0)) == 2
 	})
 	waitPolls(t, rec, 2)
@@ -232,7 +232,7 @@ func TestMaxKeysIsTold(t *testing.T) {
 	o := fast(s.Address())
 	o.MaxKeys = 20
 	store, rec := watch(t, o)
-	rec.Wait(t, 5*time.Second, "a warning that keys are not watched", func() bool {
+	rec.Wait(t, 60*time.Second, "a warning that keys are not watched", func() bool {
 		return strings.Contains(store.Link().Warning, "more than 20 liveness keys")
 	})
 	if n := rec.Heard(); n != 20 {
@@ -314,7 +314,7 @@ func TestMissingPermissionIsToldAndCleared(t *testing.T) {
 	}
 	sourcetest.Run(t, store, nil)
 	denied := func() []watchdog.Denied { return sourcetest.EventsOf[watchdog.Denied](rec, 0) }
-	rec.Wait(t, 5*time.Second, "a denial", func() bool { return len(denied()) > 0 })
+	rec.Wait(t, 60*time.Second, "a denial", func() bool { return len(denied()) > 0 })
 	if got := denied()[0].Reason; !strings.HasPrefix(got, "MGET: ") {
 		t.Errorf("reason %q does not name the command", got)
 	}
@@ -351,7 +351,7 @@ func TestWarnings(t *testing.T) {
 	rec.Wait(t, 60*time.Second, "evicted beats are gone", func() bool {
 		return len(sourcetest.EventsOf[watchdog.KeyGone](rec, 0)) > 1
 	})
-	rec.Wait(t, 5*time.Second, "a warning about evictions", func() bool {
+	rec.Wait(t, 60*time.Second, "a warning about evictions", func() bool {
 		return strings.Contains(store.Link().Warning, "keys were evicted")
 	})
 }
@@ -360,15 +360,15 @@ func TestAReplicaIsNamed(t *testing.T) {
 	master := startReal(t)
 	replica := startReal(t, fmt.Sprintf("replicaof 127.0.0.1 %d", master.port))
 	store, rec := watch(t, fast(replica.Address()))
-	rec.Wait(t, 5*time.Second, "a warning about the replica", func() bool {
+	rec.Wait(t, 60*time.Second, "a warning about the replica", func() bool {
 		return strings.Contains(store.Link().Warning, "this is a replica")
 	})
 	mark := rec.Mark()
 	replica.admin.Do(context.Background(), "replicaof", "no", "one")
-	rec.Wait(t, 5*time.Second, "the new role", func() bool {
+	rec.Wait(t, 60*time.Second, "the new role", func() bool {
 		return slices.Contains(changes(rec, mark), "role changed from slave to master")
 	})
-	rec.Wait(t, 5*time.Second, "no warning any more", func() bool {
+	rec.Wait(t, 60*time.Second, "no warning any more", func() bool {
 		return !strings.Contains(store.Link().Warning, "replica")
 	})
 }
@@ -379,7 +379,7 @@ func TestLongIntervalsStaySighted(t *testing.T) {
 	o := fast(s.Address())
 	o.PollInterval = 30 * time.Second
 	_, rec := watch(t, o)
-	rec.Wait(t, 5*time.Second, "a ping between two polls", func() bool { return trips(rec, 0) >= 2 })
+	rec.Wait(t, 60*time.Second, "a ping between two polls", func() bool { return trips(rec, 0) >= 2 })
 }
 
 func TestRetryEndsTheWait(t *testing.T) {

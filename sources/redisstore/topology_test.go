@@ -46,7 +46,7 @@ func startCluster(t testing.TB) []*realServer {
 			}
 		}
 	}
-	formed := sourcetest.Eventually(20*time.Second, func() bool {
+	formed := sourcetest.Eventually(60*time.Second, func() bool {
 		for _, n := range nodes {
 			info, err := n.admin.ClusterInfo(ctx).Result()
 			if err != nil || !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:3") ||
@@ -98,7 +98,7 @@ func TestCluster(t *testing.T) {
 	t.Run("a slot moves", func(t *testing.T) {
 		mark := rec.Mark()
 		moveSlot(t, nodes, "agent:liveness:batch-job-000000")
-		rec.Wait(t, 20*time.Second, "a changed topology", func() bool {
+		rec.Wait(t, 60*time.Second, "a changed topology", func() bool {
 			return slices.Contains(changes(rec, mark), "cluster topology changed")
 		})
 		rec.Wait(t, 60*time.Second, "the link is up", func() bool { return rec.Phase() == watchdog.LinkUp })
@@ -110,7 +110,7 @@ func TestCluster(t *testing.T) {
 
 	t.Run("a node dies", func(t *testing.T) {
 		nodes[2].Kill(t)
-		rec.Wait(t, 15*time.Second, "down", func() bool { return rec.Phase() == watchdog.LinkDown })
+		rec.Wait(t, 60*time.Second, "down", func() bool { return rec.Phase() == watchdog.LinkDown })
 		mark := rec.Mark()
 		if sourcetest.Eventually(4*time.Second, func() bool { return trips(rec, mark) > 0 }) {
 			t.Error("a poll without a third of the slots is told as a round trip")
@@ -119,7 +119,7 @@ func TestCluster(t *testing.T) {
 			t.Errorf("a dead node made %d sessions disappear", len(gone))
 		}
 		nodes[2].Restart(t)
-		rec.Wait(t, 20*time.Second, "a good poll again", func() bool { return trips(rec, mark) > 0 })
+		rec.Wait(t, 60*time.Second, "a good poll again", func() bool { return trips(rec, mark) > 0 })
 		if len(changes(rec, mark)) == 0 {
 			t.Error("the return of a node is not told")
 		}
@@ -165,7 +165,7 @@ func TestSentinelFailover(t *testing.T) {
 	o := Options{Addrs: []string{sentinel.Address()}, MasterName: "mymaster", PollInterval: 50 * time.Millisecond}
 	store, rec := watch(t, o)
 	waitBeats(t, rec, 1)
-	ready := sourcetest.Eventually(20*time.Second, func() bool {
+	ready := sourcetest.Eventually(60*time.Second, func() bool {
 		n, err := replica.admin.Exists(context.Background(), keyA).Result()
 		known, _ := sentinel.admin.Do(context.Background(), "sentinel", "replicas", "mymaster").Slice()
 		return err == nil && n == 1 && len(known) == 1
@@ -177,7 +177,7 @@ func TestSentinelFailover(t *testing.T) {
 	master.Kill(t)
 	rec.Wait(t, 60*time.Second, "down", func() bool { return rec.Phase() == watchdog.LinkDown })
 	rec.Wait(t, 40*time.Second, "the other server answers", func() bool { return rec.Phase() == watchdog.LinkUp })
-	rec.Wait(t, 20*time.Second, "it is told that another server answers", func() bool {
+	rec.Wait(t, 60*time.Second, "it is told that another server answers", func() bool {
 		got := changes(rec, mark)
 		return slices.Contains(got, "another server answers") || slices.Contains(got, "restarted")
 	})
