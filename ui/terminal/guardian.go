@@ -54,6 +54,10 @@ const (
 	headlineWithin = 4 << 10
 	// openLimit is how long a slow disk may keep a crashed program from its end.
 	openLimit = 300 * time.Millisecond
+	// shellLimit is how long the shell has to see to its line discipline itself,
+	// and shellPoll how often that is looked at.
+	shellLimit = 300 * time.Millisecond
+	shellPoll  = 2 * time.Millisecond
 )
 
 // charge is what a guardian is to do if its ward ends now.
@@ -167,7 +171,7 @@ func readSome(fd int) []byte {
 
 // killed sees to a terminal whose program ended without a word.
 func (g *guardian) killed() {
-	if g.charge.Up && g.restore() {
+	if g.charge.Up && g.restore(shellLimit) {
 		say("sessionwatch was killed; the terminal has been restored.\n")
 	}
 }
@@ -191,7 +195,7 @@ func (g *guardian) crashed(text []byte) {
 		text = slices.Concat(before, []byte{'\n'}, text)
 	}
 	if g.charge.Up {
-		g.restore()
+		g.restore(0) // the ward stands still in its last words, and the shell waits for it
 	}
 	file, err := openWithin(g.charge.Crash, openLimit)
 	if g.charge.Up { // else Go says it all where it can be seen
@@ -218,7 +222,12 @@ func (g *guardian) crashed(text []byte) {
 
 // restore gives the terminal back. It is false if the terminal has become
 // somebody else's, and is left alone.
-func (g *guardian) restore() bool {
+//
+// A shell that learns of the end sets the line discipline for the line that it
+// reads next, and looks at it no more before that has been read: whoever sets
+// another one after it spoils the line. So the shell has limit to do it, and is
+// relied upon if it has.
+func (g *guardian) restore(limit time.Duration) bool {
 	c := g.charge
 	group, err := unix.IoctlGetInt(fdKeyboard, unix.TIOCGPGRP)
 	ours := err != nil || len(c.Groups) > 0 && group == c.Groups[0] || errors.Is(unix.Kill(-group, 0), unix.ESRCH)
@@ -232,11 +241,29 @@ func (g *guardian) restore() bool {
 	writeWithin(screen, c.Undo, restoreLimit)
 	if ours {
 		_ = discard(fdKeyboard, discardInput)
-	} else if now, err := term.GetState(fdKeyboard); err != nil || c.Ours == nil || *now != *c.Ours {
-		return true // the shell has seen to its line discipline itself
 	}
-	_ = term.Restore(fdKeyboard, c.Saved)
+	if len(c.Groups) < 2 {
+		limit = 0 // there is no shell
+	}
+	if c.asSet(ours, limit) {
+		_ = term.Restore(fdKeyboard, c.Saved)
+	}
 	return true
+}
+
+// asSet reports whether the line discipline is still as the screen had set it when
+// the limit has passed; unknown is the answer where it is not known how that was.
+func (c *charge) asSet(unknown bool, limit time.Duration) bool {
+	for until := time.Now().Add(limit); ; time.Sleep(shellPoll) {
+		switch now, err := term.GetState(fdKeyboard); {
+		case err != nil || c.Ours == nil:
+			return unknown
+		case *now != *c.Ours:
+			return false
+		case !time.Now().Before(until):
+			return true
+		}
+	}
 }
 
 // headline is the last line that says what happened; empty: it has not come.

@@ -232,6 +232,7 @@ func (o *Output) next() []byte {
 
 // send writes one frame. It is false when the writer is to end.
 func (o *Output) send(frame []byte) bool {
+	o.pose(frame)
 	for rest := frame; len(rest) > 0; {
 		n, err := o.some(rest, frame)
 		if n > 0 {
@@ -256,16 +257,20 @@ func (o *Output) send(frame []byte) bool {
 	return true
 }
 
-// learn notes the modes that a frame changes, and what it asks. The caller holds
-// writing, and has held it since the first byte went out: a terminal that is
-// restored in between would keep the modes that nobody had noted.
-func (o *Output) learn(frame []byte) {
+// pose notes what a frame asks, before it can be answered.
+func (o *Output) pose(frame []byte) {
 	sequences(frame, func(seq []byte) {
-		o.modes.note(seq)
 		if what := asks(seq); what != noQuestion {
 			o.asked.ask(what, time.Now())
 		}
 	})
+}
+
+// learn notes the modes that a frame changes. The caller holds writing, and has
+// held it since the first byte went out: a terminal that is restored in between
+// would keep the modes that nobody had noted.
+func (o *Output) learn(frame []byte) {
+	sequences(frame, o.modes.note)
 	if o.ward != nil {
 		o.ward.drawn(frame, o.modes.bytes())
 	}

@@ -94,7 +94,7 @@ type asked struct {
 	at   time.Time
 }
 
-// ask notes a question that went out.
+// ask notes a question that goes out.
 func (q *questions) ask(what question, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
