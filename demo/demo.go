@@ -31,9 +31,11 @@ const (
 )
 
 // The observer's way to Redis is shut for a while in each round, in real time:
-// how long a source must be mute before it counts as blind is no setting.
+// how long a source must be mute before it counts as blind is no setting. A dispute
+// is seen before that, and blindness within 20 s, with as much time to spare on a
+// busy machine.
 const (
-	outFrom  = 8 * time.Second
+	outFrom  = 8500 * time.Millisecond
 	outTo    = 25 * time.Second
 	outRound = time.Minute
 )
