@@ -14,7 +14,6 @@ type redisKey struct {
 	value   Beat
 	written time.Duration // 0: there is none
 	seen    map[*sweeperNode]time.Duration
-	trips   int
 }
 
 func (k *redisKey) set(b Beat) {
@@ -51,14 +50,7 @@ func (k *redisKey) poll() {
 // keyLifetimes are times to live of producers that do not ask what we expect.
 var keyLifetimes = []time.Duration{0, 5 * time.Second, 20 * time.Second, 45 * time.Second, time.Minute, 90 * time.Second, 2 * time.Minute, 5 * time.Minute}
 
-// storing is a producer of five fields that writes its key with every beat.
-func storing(c *cluster, k *redisKey, every time.Duration) *talker {
-	p := c.talker("a", every)
-	p.say = func(b *Beat) { k.set(*b) }
-	return p
-}
-
-// liveByKey lets time pass; the producers of silent talkers write nothing.
+// live lets time pass; a producer that is not silent writes its key.
 func (k *redisKey) live(d time.Duration, p *talker) {
 	ticks := 0
 	k.c.run(d, 500*time.Millisecond, func() {
