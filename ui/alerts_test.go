@@ -92,6 +92,11 @@ func TestAcknowledgeFromTheListAndTheQueue(t *testing.T) {
 	if len(s.notes()) != 1 {
 		t.Error("esc acknowledges")
 	}
+	s.feed.err = &watchdog.KeptHere{Why: "the NATS server has no JetStream"}
+	s.press("a", "enter")
+	if s.m.note.bad || !strings.Contains(s.m.note.text, "acknowledged: ") || !strings.Contains(s.m.note.text, "kept on this machine alone: the NATS server has no JetStream") {
+		t.Errorf("says %q", s.m.note.text)
+	}
 	s.feed.err = errors.New("NATS: nobody answers; try again")
 	s.press("a", "enter")
 	if !s.m.note.bad || !strings.Contains(s.m.note.text, "not written: NATS: nobody answers") {

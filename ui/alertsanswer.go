@@ -29,6 +29,7 @@ type alertAnswered struct {
 	said string // what was done
 	n    int    // notes that were taken
 	of   int
+	here string // that they were kept where few see them; empty
 	err  error
 }
 
@@ -368,7 +369,11 @@ func (m *Model) putNotes(list []watchdog.Alert, said string, n watchdog.AlertNot
 		done := alertAnswered{gen: gen, said: said, of: len(list)}
 		for i := range list {
 			n.Key, n.Evidence = list[i].Key, list[i].Evidence
-			if err := feed.Note(ctx, n); err != nil {
+			err := feed.Note(ctx, n)
+			if here := (*watchdog.KeptHere)(nil); errors.As(err, &here) {
+				done.here, err = "; "+here.Error(), nil
+			}
+			if err != nil {
 				done.err = err
 				break
 			}
@@ -388,6 +393,6 @@ func (m *Model) answered(msg *alertAnswered) tea.Cmd {
 	case msg.err != nil:
 		return m.refuse("not written: " + msg.err.Error())
 	}
-	m.say(msg.said)
+	m.say(msg.said + msg.here)
 	return m.ask()
 }

@@ -38,6 +38,13 @@ func (e *NewerNote) Error() string {
 		e.Stands.Kind, e.Stands.Author, e.Stands.At.Format("15:04:05.000Z"))
 }
 
+// KeptHere is the error of who kept a note, but where the people of this machine
+// alone see it.
+type KeptHere struct{ Why string }
+
+// Error says that it is kept, and why not elsewhere.
+func (e *KeptHere) Error() string { return "kept on this machine alone: " + e.Why }
+
 // Check says why a note cannot be put on a board.
 func (n AlertNote) Check() error {
 	switch pattern, isPattern := n.Key.Pattern(); {

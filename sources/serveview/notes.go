@@ -35,14 +35,21 @@ func (s *Server) note(w http.ResponseWriter, r *http.Request) error {
 		return &failure{http.StatusForbidden, "this serve is read-only; nothing can be acknowledged through it"}
 	}
 	var newer *watchdog.NewerNote
+	var here *watchdog.KeptHere
 	switch err := s.o.Note(r.Context(), n); {
+	case errors.As(err, &here):
+		return send(w, noteKept{&here.Why})
 	case errors.As(err, &newer):
 		return &failure{http.StatusConflict, err.Error()}
 	case err != nil:
 		return err
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return send(w, noteKept{})
+}
+
+// noteKept says that a note was kept.
+type noteKept struct {
+	Here *string `json:"kept_here"` // why on the serve's machine alone; null: on a bus
 }
 
 // PutNote writes what an operator says of an alert on the board of the serve.
@@ -51,7 +58,14 @@ func (c *Client) PutNote(ctx context.Context, n watchdog.AlertNote) error {
 	if err != nil {
 		return err
 	}
-	return c.json(ctx, http.MethodPost, "/v1/notes", json.RawMessage(text), nil)
+	var kept noteKept
+	if err := c.json(ctx, http.MethodPost, "/v1/notes", json.RawMessage(text), &kept); err != nil {
+		return err
+	}
+	if kept.Here != nil {
+		return &watchdog.KeptHere{Why: *kept.Here}
+	}
+	return nil
 }
 
 // raisedAlerts streams alerts as they are raised, from now on.

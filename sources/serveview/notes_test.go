@@ -2,6 +2,7 @@ package serveview
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -47,6 +48,11 @@ func TestNotesGoThroughAServe(t *testing.T) {
 	}
 	if err := c.PutNote(t.Context(), watchdog.AlertNote{}); err == nil {
 		t.Error("nothing is put")
+	}
+	local := clientOf(t, NewServer(Options{Note: func(context.Context, watchdog.AlertNote) error { return &watchdog.KeptHere{Why: "no JetStream"} }}).Handler())
+	var here *watchdog.KeptHere
+	if err := local.PutNote(t.Context(), n); !errors.As(err, &here) || here.Why != "no JetStream" {
+		t.Errorf("a note that the serve's machine alone keeps: %v", err)
 	}
 	readOnly := clientOf(t, NewServer(Options{Note: board.Put, About: About{ReadOnly: true}}).Handler())
 	if err := readOnly.PutNote(t.Context(), n); err == nil || !strings.Contains(err.Error(), "read-only") {

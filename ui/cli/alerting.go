@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -202,7 +203,8 @@ func (a *alerting) clear(ctx context.Context) {
 			continue // somebody was faster, or has written since
 		}
 		gone := watchdog.AlertNote{Key: n.Key, Kind: watchdog.NoteClear, Author: n.Author, Text: "over", At: n.At.Add(time.Millisecond), Evidence: n.Evidence}
-		if err := a.boards.Put(ctx, gone); err != nil && ctx.Err() == nil {
+		var here *watchdog.KeptHere
+		if err := a.boards.Put(ctx, gone); err != nil && !errors.As(err, &here) && ctx.Err() == nil {
 			a.o.log.Info("a note whose alert is over was not cleared", "alert", n.Key, "error", err)
 		}
 	}

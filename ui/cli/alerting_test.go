@@ -179,6 +179,15 @@ func TestNotesWithoutAPlaceToShareThem(t *testing.T) {
 		putNote(t, b, n)
 		sees(t, told, n)
 	})
+	t.Run("NATS keeps nothing, and there is no Redis", func(t *testing.T) {
+		b, told := boardsOn(t, noting(t, startNATS(t, false), config.None, ""))
+		n := acked("a#1/stalled", time.Now())
+		var here *watchdog.KeptHere
+		if err := b.Put(t.Context(), n); !errors.As(err, &here) || !strings.Contains(err.Error(), "on this machine alone: the NATS server has no JetStream") {
+			t.Errorf("it says %v", err)
+		}
+		sees(t, told, n)
+	})
 	t.Run("no bus at all", func(t *testing.T) {
 		settings := noting(t, config.None, config.None, "")
 		b, told := boardsOn(t, settings)

@@ -116,17 +116,23 @@ func (b *noteBoards) shut() {
 	}
 }
 
-// Put writes a note where colleagues see it. Its error says why nobody does.
+// Put writes a note where colleagues see it. Its error says why nobody does: a
+// *watchdog.KeptHere if those on this machine do, because no bus keeps any.
 func (b *noteBoards) Put(ctx context.Context, n watchdog.AlertNote) error {
 	n = n.OnBoard()
 	var wrong []error
+	unable := true // all buses that are named keep no notes
 	for _, p := range b.places {
-		if p.shut == nil && b.shared {
-			continue // a file of this machine is no place to share what is on a bus
+		own := p.shut == nil && b.shared // a file of this machine is no place to share what is on a bus
+		if own && !unable {
+			continue
 		}
 		err := b.putOn(ctx, p, n)
+		unable = unable && (p.spare || errors.Is(err, natsbus.ErrNoJetStream))
 		var newer *watchdog.NewerNote
 		switch {
+		case err == nil && own:
+			return &watchdog.KeptHere{Why: natsbus.ErrNoJetStream.Error()}
 		case err == nil:
 			for _, e := range wrong {
 				b.log.Warn("a note was kept elsewhere than it should be", "on", p.name, "error", e)
