@@ -86,7 +86,7 @@ func (r *Receiver) carry(ctx context.Context, d *delivery, p Parcel) {
 		r.again(d.command, &p, stands)
 		d.order.say(stands)
 	case err == nil || errors.Is(err, ErrNotKept):
-		r.answerOrHandle(ctx, d, p.Deliveries)
+		r.answerOrHandle(ctx, d, &p)
 	default:
 		r.desk.log.Warn("a command waits: whether it was finished before cannot be read", "session", r.id, "command", d.command.ID, "error", err)
 	}
@@ -110,7 +110,7 @@ func (r *Receiver) stands(ctx context.Context, d *delivery) (a watchdog.Answer, 
 }
 
 // answerOrHandle answers what needs no handler.
-func (r *Receiver) answerOrHandle(ctx context.Context, d *delivery, deliveries int) {
+func (r *Receiver) answerOrHandle(ctx context.Context, d *delivery, p *Parcel) {
 	var (
 		err error
 		now = r.desk.wall()
@@ -123,13 +123,13 @@ func (r *Receiver) answerOrHandle(ctx context.Context, d *delivery, deliveries i
 		_, err = d.Finish(ctx, watchdog.FateRefused, why)
 	case now.After(c.Expires):
 		d.before = false // what is told says so
-		why := "it had expired " + now.Sub(c.Expires).Round(time.Second).String() + " ago by the receiver's clock, before anybody began with it"
-		if deliveries > 1 {
+		why := "it had expired " + now.Sub(c.Expires).Round(time.Second).String() + " ago by the receiver's clock, before anybody began with it" + p.skew(&c)
+		if p.Deliveries > 1 {
 			why = "it expired before anybody could tell what became of it"
 		}
 		r.desk.refuse(watchdog.CommandExpired, r.id, c, why)
 		_, err = d.Finish(ctx, watchdog.FateTimedOut, why)
-	case deliveries > r.desk.rules.MaxDeliveries:
+	case p.Deliveries > r.desk.rules.MaxDeliveries:
 		d.before = false
 		_, err = d.Finish(ctx, watchdog.FateUndeliverable, fmt.Sprintf("it was delivered %d times and never finished", r.desk.rules.MaxDeliveries))
 	default:
@@ -138,6 +138,23 @@ func (r *Receiver) answerOrHandle(ctx context.Context, d *delivery, deliveries i
 	}
 	if err != nil {
 		r.desk.log.Warn("the result of a command could not be written; it is delivered again", "command", c.ID, "error", err)
+	}
+}
+
+// skewTold is by how much the clock of a sender must differ from that of whoever
+// keeps its commands to be worth a word.
+const skewTold = time.Minute
+
+// skew says that the sender of a command that expired has another time than who
+// keeps it; empty: it has not, or that is not known.
+func (p *Parcel) skew(c *watchdog.Command) string {
+	switch behind := p.At.Sub(c.At); {
+	case p.At.IsZero(), c.At.IsZero(), behind.Abs() < skewTold:
+		return ""
+	case behind > 0:
+		return "; its sender's clock was " + behind.Round(time.Second).String() + " behind that of the bus: set the clocks"
+	default:
+		return "; its sender's clock was " + (-behind).Round(time.Second).String() + " ahead of that of the bus: set the clocks"
 	}
 }
 

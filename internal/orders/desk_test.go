@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -180,6 +181,47 @@ func TestAReplayIsAnsweredAndCounted(t *testing.T) {
 			t.Errorf("who sent it again heard (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestAnIDIsOfOneCommand: another one under an id that was used is not obeyed,
+// while the first is at work and after it, and counts as a replay.
+func TestAnIDIsOfOneCommand(t *testing.T) {
+	onTable(t, Rules{}, nil, func(b *table) {
+		other := stop("c1")
+		other.Generation, other.Reason = 3, "another payload"
+		b.in.Take(b.t.Context(), b.parcel(stop("c1"), 1, nil))
+		synctest.Wait()
+		b.in.Take(b.t.Context(), b.parcel(other, 1, nil))
+		b.in.Wait()
+		b.in.Take(b.t.Context(), b.parcel(other, 1, nil))
+		b.in.Wait()
+		b.wantHanded(1)
+		b.wantRefused(watchdog.CommandReplayed, 1)
+		if a := b.results.results["c1"]; a.Generation != 2 {
+			t.Errorf("its result is of #%d, want that of the first", a.Generation)
+		}
+	})
+}
+
+// TestClocksThatDifferAreSaid: a command that its sender's clock made old, which
+// whoever keeps it knows to be fresh, is obeyed by nobody, and that says why.
+func TestClocksThatDifferAreSaid(t *testing.T) {
+	for by, want := range map[time.Duration]string{time.Hour: "its sender's clock was 1h0m0s behind", time.Second: "", -2 * time.Minute: "2m0s ahead"} {
+		onTable(t, Rules{}, nil, func(b *table) {
+			c := stop("c1")
+			c.At = c.At.Add(-by)
+			c.Expires = time.Now().Add(-time.Second)
+			p := b.parcel(c, 1, nil)
+			p.At = time.Now()
+			b.in.Take(b.t.Context(), p)
+			b.in.Wait()
+			b.wantHanded(0)
+			b.wantFate("c1", watchdog.FateTimedOut)
+			if a := b.results.results["c1"]; strings.Contains(a.Detail, "clock was") != (want != "") || !strings.Contains(a.Detail, want) {
+				t.Errorf("%v behind: %s", by, a.Detail)
+			}
+		})
+	}
 }
 
 func TestWhatIsAnsweredWithoutTheHandler(t *testing.T) {
