@@ -54,7 +54,10 @@ func (m *Model) drawAlerts(p *painter) {
 			tally += ", " + count(part.n) + " " + part.word
 		}
 	}
-	rest := []segment{{m.styles.Dim, "what needs you first", 3, 40}}
+	var rest []segment
+	if len(v.List) > 0 {
+		rest = []segment{{m.styles.Dim, "what needs you first", 3, 40}}
+	}
 	if shown := len(v.List); s.have && shown < v.Total {
 		rest = []segment{{m.styles.Dim, "the first " + count(shown) + " of " + count(v.Total), 3, 40}}
 	}

@@ -38,7 +38,7 @@ const (
 // width 0: it takes shortName or longName; WHY / TASK the rest.
 func allColumns() []column {
 	return []column{
-		{name: "FOR", field: "since_secs", value: func(r *watchdog.Row) string { return secondsOf(r.For) }, right: true, width: 4, from: 55, help: "since when the verdict holds", draw: drawFor},
+		{name: "FOR", field: "since_secs", value: func(r *watchdog.Row) string { return secondsOf(r.For) }, right: true, width: 4, from: 40, help: "since when the verdict holds", draw: drawFor},
 		{name: "SESSION", field: "session_id", value: func(r *watchdog.Row) string { return string(r.ID) }, from: 0, help: "the session's id", draw: nil},
 		{name: "GEN", field: "generation", value: func(r *watchdog.Row) string { return figure(int64(r.Generation)) }, right: true, width: 4, from: 100, help: "generation: which execution of the session", draw: drawGen},
 		{name: "UP", field: "uptime_secs", value: func(r *watchdog.Row) string { return secondsOf(r.Uptime) }, right: true, width: 4, from: 105, help: "since its execution started", draw: func(m *Model, p *painter, r *watchdog.Row, w int) {

@@ -132,7 +132,7 @@ func (m *Model) drawCommands(p *painter) {
 		m.drawNoCommands(p)
 		return
 	}
-	text := count(len(c.list)) + ", " + count(open) + " open, newest first"
+	text := counted(len(c.list), "action") + ", " + count(open) + " open, newest first"
 	m.drawLinesTitle(p, "COMMANDS", "asked for here", segment{m.styles.Dim, text, 3, 40})
 	w := m.commandColumns()
 	m.drawCommandsHeading(p, w)

@@ -89,7 +89,11 @@ func (m *Model) dumpsLines() lines {
 // drawDumps lists the captures.
 func (m *Model) drawDumps(p *painter) {
 	d := &m.dumps
-	m.drawLinesTitle(p, "DUMPS", "of all sessions", segment{m.styles.Dim, count(len(d.list)) + ", newest first", 3, 40})
+	var rest []segment
+	if len(d.list) > 0 {
+		rest = append(rest, segment{m.styles.Dim, count(len(d.list)) + ", newest first", 3, 40})
+	}
+	m.drawLinesTitle(p, "DUMPS", "of all sessions", rest...)
 	m.drawTrouble(p, d.trouble)
 	switch {
 	case !d.have:

@@ -128,7 +128,11 @@ func (m *Model) drawLinkRow(p *painter, l *watchdog.Link) {
 	if p.width < 60 {
 		text += "  " + l.Address
 	}
-	p.wrapped(st, text, 8, 2)
+	lines := 2
+	if m.height <= 12 { // what can be chosen must have room
+		lines = 1
+	}
+	p.wrapped(st, text, 8, lines)
 	p.line()
 }
 

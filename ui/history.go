@@ -14,14 +14,19 @@ func (m *Model) beatsFact(d *watchdog.Detail, full bool) fact {
 	step := historyStep(d.Cadence, d.HistorySince)
 	bars, got := historyBars(&d.Beats, d.HistorySince, step, true)
 	text := bars + "  " + count(got)
+	expected := 0
 	if d.Cadence > 0 {
-		if expected := int(min(d.HistorySince, watchdog.HistoryPoints*watchdog.HistoryStep) / d.Cadence); expected > 0 {
+		if expected = int(min(d.HistorySince, watchdog.HistoryPoints*watchdog.HistoryStep) / d.Cadence); expected > 0 {
 			text = bars + "  " + count(min(got, expected)) + " of " + count(expected)
 		}
 	}
 	text += " " + sinceText(d.HistorySince)
 	if d.Cadence > 0 {
-		text += ", every " + age(d.Cadence) + " (" + d.CadenceFrom + ")"
+		every := ", every "
+		if got > expected+1 {
+			every = ", at least every "
+		}
+		text += every + age(d.Cadence) + " (" + d.CadenceFrom + ")"
 	} else {
 		text += ", cadence not known yet"
 	}

@@ -247,7 +247,11 @@ func (m *Model) drawLogs(p *painter) {
 			n++
 		}
 	}
-	m.drawLinesTitle(p, "LOGS", of, segment{m.styles.Dim, count(n) + " lines; ! stderr", 3, 40})
+	var rest []segment
+	if n > 0 {
+		rest = append(rest, segment{m.styles.Dim, counted(n, "line") + "; ! stderr", 3, 40})
+	}
+	m.drawLinesTitle(p, "LOGS", of, rest...)
 	m.drawTrouble(p, l.trouble)
 	switch {
 	case !l.have:

@@ -115,7 +115,7 @@ func TestLogs(t *testing.T) {
 	f := talkative()
 	s := newLogs(t, f, 120, 40)
 	frame := ansi.Strip(s.m.frame())
-	for _, want := range []string{"LOGS  batch-job-0001 #2", "8 lines", "follows", "03:11:46Z", "! Traceback", "  chunk 1 of 3 done", "generation #2 begins"} {
+	for _, want := range []string{"LOGS  batch-job-0001 #2", "8 lines", "following", "03:11:46Z", "! Traceback", "  chunk 1 of 3 done", "generation #2 begins"} {
 		if !strings.Contains(frame, want) {
 			t.Errorf("no %q in\n%s", want, frame)
 		}

@@ -175,8 +175,8 @@ func (m *Model) drawLinesTitle(p *painter, name, of string, rest ...segment) {
 		}
 		all = append(all, segment{m.styles.Wait, text, 3, 60})
 	}
-	if g.follow && l.newest != growsNowhere {
-		all = append(all, segment{m.styles.Dim, "follows", 3, 50})
+	if g.follow && l.newest != growsNowhere && l.total > 0 {
+		all = append(all, segment{m.styles.Dim, "following", 3, 50})
 	}
 	p.pad(1)
 	p.segments(append(all, rest...), p.width-1)

@@ -57,10 +57,10 @@ func (m *Model) linkFacts(l *watchdog.Link) []fact {
 	}
 	beats := count(l.Beats)
 	if l.Source == watchdog.SourceRedis {
-		beats += " out of " + count(l.Keys) + " keys"
+		beats += ", from " + count(l.Keys) + " keys"
 	}
 	out := []fact{{label: "link", text: link}, {"sight", seen, means}, {label: "trip", text: trip}, {label: "beats", text: beats}}
-	dropped := fact{label: "dropped", text: "0 lost by ourselves"}
+	dropped := fact{label: "dropped", text: "0"}
 	if l.Dropped > 0 {
 		dropped = fact{"dropped", count(l.Dropped) + " lost by ourselves: it makes sessions unknown, never stalled", meansSuspect}
 	}

@@ -107,7 +107,10 @@ func (m *Model) drawWhyCell(p *painter, r *watchdog.Row) {
 		}
 		return
 	}
-	tail := progressTail(m.scratch[:0], r)
+	tail := progressTail(m.scratch[:0], r, true)
+	if cells(r.Task)+len(tail) > p.edge-p.x { // the task says more, and often the share as well
+		tail = progressTail(m.scratch[:0], r, false)
+	}
 	if room := p.edge - p.x - len(tail); len(tail) > 0 && room >= leastWhy {
 		p.text(Style{}, fitMiddle(r.Task, room)) // the numbers stand at the end
 		p.bytes(Style{}, tail)
@@ -122,16 +125,19 @@ func saysStalled(r *watchdog.Row) bool {
 	return r.Verdict == watchdog.Stalled && r.State == watchdog.StateStalled.String()
 }
 
-// progressTail is "  56%  eta 1h30".
-func progressTail(b []byte, r *watchdog.Row) []byte {
+// progressTail is "  56%  eta 1h30", or without the share where there is an end.
+func progressTail(b []byte, r *watchdog.Row, share bool) []byte {
 	pr := &r.Progress
 	if !pr.Known || pr.Of <= 0 {
 		return b
 	}
-	b = append(b, "  "...)
-	b = strconv.AppendInt(b, percent(pr.Done, pr.Of), 10)
-	b = append(b, '%')
-	if pr.ETA >= 0 && pr.Done < pr.Of {
+	ends := pr.ETA >= 0 && pr.Done < pr.Of
+	if share || !ends {
+		b = append(b, "  "...)
+		b = strconv.AppendInt(b, percent(pr.Done, pr.Of), 10)
+		b = append(b, '%')
+	}
+	if ends {
 		b = append(b, "  eta "...)
 		b = appendAge(b, stepped(r, pr.ETA))
 	}
