@@ -176,7 +176,10 @@ func TestRealServerAtFullRateLosesNothing(t *testing.T) {
 	rec := &sourcetest.Recorder{}
 	t.Cleanup(openBus(t, server.Address(), sourcetest.Reader, rec))
 	rec.Wait(t, 60*time.Second, "the link is up", func() bool { return rec.Phase() == watchdog.LinkUp })
-	const sessions, rounds = 10_000, 15
+	sessions, rounds := 10_000, 5
+	if sourcetest.Soaking() {
+		rounds = 15
+	}
 	for round := range rounds {
 		var all []byte
 		for i := range sessions {

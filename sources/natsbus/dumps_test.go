@@ -36,7 +36,7 @@ func TestDumpsLeaveNothingBehind(t *testing.T) {
 
 func TestDumpsOverEmbeddedJetStream(t *testing.T) {
 	t.Parallel()
-	sourcetest.RunDumps(t, sourcetest.DumpHarness{Most: wire.MaxDumpBytes, Serve: func(t testing.TB) sourcetest.CommandBus {
+	sourcetest.RunDumps(t, sourcetest.DumpHarness{Most: wire.MaxDumpBytes, Brief: true, Serve: func(t testing.TB) sourcetest.CommandBus {
 		return &commandBus{keeper: serveEmbeddedJetStream(t).keeper, kept: true}
 	}})
 }

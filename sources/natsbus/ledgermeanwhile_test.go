@@ -145,7 +145,11 @@ const anyQuestion = "PUB $JS.API."
 // that what was just made has vanished.
 func TestLedgerThatAnotherMakesMeanwhileHasNotVanished(t *testing.T) {
 	t.Parallel()
-	for step := range 14 {
+	steps := 7 // each has a server of its own
+	if sourcetest.Soaking() {
+		steps = 20
+	}
+	for step := range steps {
 		way, l, rival := rivals(t)
 		way.after(anyQuestion, step, func(answer []byte) []byte {
 			err := rival.Check(t.Context())

@@ -202,6 +202,7 @@ func TestChangedStreamsAreReported(t *testing.T) {
 		{"has no heads", drop("KV_SW_HEADS"), []string{"KV_SW_HEADS has vanished"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			k := serveEmbeddedJetStream(t)
 			l, _ := k.Open(t)
 			checked(t, l)

@@ -33,13 +33,13 @@ func TestDumpsLeaveNothingBehind(t *testing.T) {
 
 func TestDumpsOverEmbeddedServer(t *testing.T) {
 	t.Parallel()
-	sourcetest.RunDumps(t, sourcetest.DumpHarness{Most: wire.MaxDumpKeyBytes, Serve: startMiniCommands})
+	sourcetest.RunDumps(t, sourcetest.DumpHarness{Most: wire.MaxDumpKeyBytes, Brief: true, Serve: startMiniCommands})
 }
 
 func TestDumpsOverCluster(t *testing.T) {
 	o := clusterOptions(startCluster(t))
 	keys := ledgerKeys{clusterAdmin(t, o)}
-	sourcetest.RunDumps(t, sourcetest.DumpHarness{Alone: true, Most: wire.MaxDumpKeyBytes, Serve: func(t testing.TB) sourcetest.CommandBus {
+	sourcetest.RunDumps(t, sourcetest.DumpHarness{Alone: true, Brief: true, Most: wire.MaxDumpKeyBytes, Serve: func(t testing.TB) sourcetest.CommandBus {
 		keys.Replace(t)
 		return &commandBus{keys.admin, o}
 	}})
