@@ -42,6 +42,7 @@ func (c *Commands) Receive(ctx context.Context, id watchdog.ID, knows []watchdog
 		case errors.Is(err, errClosed):
 			return nil
 		}
+		c.lookAgain()
 		c.js.log.Info("receiving commands was interrupted", "session", id, "error", plainly(err))
 		pause(ctx, time.Second)
 	}

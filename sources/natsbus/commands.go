@@ -100,6 +100,9 @@ func (c *Commands) Result(ctx context.Context, id watchdog.ID, commandID string)
 		return watchdog.Answer{}, false, orders.ErrNotKept
 	}
 	m, found, err := c.js.message(ctx, conn, wire.ResultsStream, sought{Last: wire.ResultSubject(id, commandID)})
+	if isFault(err, faultNoStream) {
+		c.lookAgain()
+	}
 	if err != nil || !found {
 		return watchdog.Answer{}, false, plainly(err)
 	}
@@ -158,7 +161,7 @@ func (c *Commands) Conclude(ctx context.Context, a watchdog.Answer) (watchdog.An
 }
 
 // ready gives the connection, and whether its server keeps commands: the streams
-// are made on each connection anew if they are not there.
+// are made anew if they are not there, on each connection and after lookAgain.
 func (c *Commands) ready(ctx context.Context) (*conn, bool, error) {
 	conn, err := c.js.door.await(ctx, c.js.link)
 	if err != nil {
@@ -193,6 +196,13 @@ func (c *Commands) ready(ctx context.Context) (*conn, bool, error) {
 	}
 	c.made, c.kept = conn, true
 	return conn, true, nil
+}
+
+// lookAgain lets the streams be looked for anew: something says that they are gone.
+func (c *Commands) lookAgain() {
+	c.making <- struct{}{}
+	c.made = nil
+	<-c.making
 }
 
 func commandsConfig(replicas int) streamConfig {

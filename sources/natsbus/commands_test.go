@@ -186,3 +186,31 @@ func TestReceiverWritesToNoSubjectOfAStrangersChoice(t *testing.T) {
 		}
 	}
 }
+
+// Somebody deletes what keeps commands, under who receives and who sends: both
+// find that out, and what is sent then is obeyed, once.
+func TestStreamsOfCommandsThatVanishAreMadeAnew(t *testing.T) {
+	t.Parallel()
+	k := serveEmbeddedJetStream(t)
+	o := natsbus.Options{URLs: []string{k.address}}
+	operator, _ := openCommands(t, o, orders.Rules{TrustLoopback: true, Name: "ops"})
+	receiver, _ := openCommands(t, o, orders.Rules{TrustLoopback: true, Name: "run"})
+	var d sourcetest.Desk
+	d.Receive(t, receiver, "a", sourcetest.OnlyStop(), sourcetest.Obey)
+	carried(t, operator, sourcetest.CommandTo("a", "c1"))
+	_, js := k.admin(t)
+	for i, gone := range [][]string{{wire.CommandsStream}, {wire.ResultsStream}, {wire.CommandsStream, wire.ResultsStream}} {
+		for _, stream := range gone {
+			if err := js.DeleteStream(t.Context(), stream); err != nil {
+				t.Fatal(err)
+			}
+		}
+		id := fmt.Sprintf("after-%d", i)
+		if a := carried(t, operator, sourcetest.CommandTo("a", id)); a.Fate != watchdog.FateEffective || a.By != "run" || d.Handed(id) != 1 {
+			t.Errorf("without %v: %+v, handed over %d times", gone, a, d.Handed(id))
+		}
+	}
+	if n := d.Handed("c1"); n != 1 {
+		t.Errorf("what was finished before was handed over %d times", n)
+	}
+}

@@ -22,7 +22,12 @@ const (
 	// sendEvery is how often one that is kept is sent again: there are receivers
 	// that may not read what is kept.
 	sendEvery = 30 * time.Second
+	// confirmTries is how often a command is sent before it is looked whether what
+	// should keep it is there.
+	confirmTries = 3
 )
+
+var errNotConfirmed = errors.New("the stream of commands confirms nothing")
 
 // Carry brings a command to its receiver and waits for its one result. It lasts
 // over breaks of the connection; what the server refuses is an error at once.
@@ -84,8 +89,15 @@ func (s *sending) on(ctx context.Context, conn *conn, kept bool) (watchdog.Answe
 	}
 	again := time.NewTicker(awaitEvery)
 	defer again.Stop()
-	for confirmed := false; ; {
-		if !confirmed || !s.words.Taken() && time.Since(s.sent) > sendEvery {
+	for confirmed, tries := false, 0; ; {
+		if confirmed && !s.words.Taken() && time.Since(s.sent) > sendEvery {
+			confirmed, tries = false, 0
+		}
+		if !confirmed {
+			if tries++; kept && tries > confirmTries {
+				c.lookAgain()
+				return watchdog.Answer{}, errNotConfirmed
+			}
 			if err := s.send(conn, inbox); err != nil {
 				return watchdog.Answer{}, err
 			}
