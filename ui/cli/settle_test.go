@@ -305,7 +305,12 @@ func TestAnExecutionEndsOnce(t *testing.T) {
 		{id: "declares", boot: "one", every: time.Second},
 		{id: "plain", every: 500 * time.Millisecond, plain: true},
 	} {
-		both.Go(func() { f.livesTwice(first) })
+		both.Go(func() {
+			second := f.livesOnce(first)
+			// The other one may take longer: who falls silent meanwhile is lost too.
+			others.Go(func() { f.beatsWhile(second, func(int) bool { return !over.Load() }) })
+			f.livesAgain(second)
+		})
 	}
 	both.Wait()
 	screen.Await("declares")
@@ -322,7 +327,8 @@ func TestAnExecutionEndsOnce(t *testing.T) {
 	}
 }
 
-func (f *fleet) livesTwice(first *agent) {
+// livesOnce lets an agent live and be lost, and gives its next run.
+func (f *fleet) livesOnce(first *agent) (second *agent) {
 	t := f.t
 	f.beats(first, 11)
 	for i := range f.dirs {
@@ -341,15 +347,17 @@ func (f *fleet) livesTwice(first *agent) {
 		}
 	}
 
-	second := &agent{id: first.id, boot: "two", every: time.Second, plain: first.plain}
+	return &agent{id: first.id, boot: "two", every: time.Second, plain: first.plain}
+}
+
+// livesAgain waits until the next run of an agent, which beats, is seen as one.
+func (f *fleet) livesAgain(second *agent) {
 	began := time.Now()
-	f.beats(second, 1)
-	f.eventually(first.id+" is generation 2", func() bool { g, v := f.view(0, first.id); return g == 2 && v == "running" })
+	f.eventually(second.id+" is generation 2", func() bool { g, v := f.view(0, second.id); return g == 2 && v == "running" })
 	if took := time.Since(began); took > slack*time.Second {
-		t.Errorf("generation 2 of %s took %v", first.id, took)
+		f.t.Errorf("generation 2 of %s took %v", second.id, took)
 	}
-	f.beats(second, 1)
-	f.lostOnce(f.ends(), first.id, 1)
+	f.lostOnce(f.ends(), second.id, 1)
 }
 
 // Serves that are killed at any moment, while producers die and come again,
