@@ -238,12 +238,31 @@ func (t *Tracker) overruled(bk *book, now time.Duration) {
 }
 
 // giveWay turns from an execution that is silent and never got a number, because
-// its successor has one, to that successor.
+// its successor has one, to that successor; and from a key at first sight, which
+// is all that was heard, to the end that the ledger knows.
 func (t *Tracker) giveWay(n uint32, r *record, bk *book, now time.Duration) {
+	if t.leftBehind(r, bk) {
+		t.moveOn(n, r, bk.head.Generation, &bk.head, now)
+		return
+	}
 	if r.generation != 0 || t.bootOf(r) == "" || r.verdict != Silent || r.lastBeat >= bk.told || !before(t.startOf(r), bk.head.newestStart()) {
 		return
 	}
 	t.moveOn(n, r, bk.head.Generation, &bk.head, now)
+}
+
+// leftBehind reports whether a record rests on a key alone that may be what an
+// execution left which has ended. Its next beat tells.
+func (t *Tracker) leftBehind(r *record, bk *book) bool {
+	if r.generation != 0 || r.flags&flagUnheard != 0 || r.flags&(flagAgeEstimated|flagAgeUnknown) == 0 || bk.asked != never || t.bootOf(r) != "" {
+		return false
+	}
+	e := bk.end(bk.head.Generation)
+	surely := time.Time{}
+	if r.flags&flagAgeEstimated != 0 && r.flags&flagUptime != 0 {
+		surely = t.startOf(r).Add(-t.policy.RedisTTL)
+	}
+	return e != nil && e.ends() && t.guarded(guardTombstone) && !beganAfter(bk, e, surely)
 }
 
 // findNumber looks a record's execution up in the head.

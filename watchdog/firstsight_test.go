@@ -102,41 +102,45 @@ func TestKeyOfAnyLifetimeRevivesNobody(t *testing.T) {
 	for _, ttl := range keyLifetimes {
 		for _, outcome := range []Outcome{OutcomeCompleted, OutcomeLost} {
 			for _, lived := range []time.Duration{5 * time.Second, 10 * time.Minute} {
-				t.Run(fmt.Sprintf("ttl %v %v lived %v", ttl, outcome, lived), func(t *testing.T) {
-					c := newCluster(t, Policy{}, 1, 0)
-					k := &redisKey{c: c, ttl: ttl, seen: map[*sweeperNode]time.Duration{}}
-					p := c.talker("a", 10*time.Second)
-					p.started -= lived
-					by := ByAgent
-					say := func(state string) {
-						b := beat("a", int64((c.now.Mono-p.started)/time.Second), func(b *Beat) { b.StateText, b.Interval = []byte(state), p.every })
-						c.say(b)
-						k.set(b)
-					}
-					k.live(2*time.Second, nil)
-					say("running")
-					if k.live(10*time.Second, nil); outcome == OutcomeLost {
-						by = BySweeper
-						k.live(110*time.Second, nil)
-					} else {
-						say("completed")
-						k.live(10*time.Second, nil)
-					}
-					c.wantRecord("a", 1, outcome, by)
-					for range 3 {
-						c.nodes[0].die()
-						k.live(17*time.Second, nil)
-						c.nodes[0].start()
-						k.live(20*time.Second, nil)
-						if h := c.head("a"); h.Generation != 1 {
-							t.Fatalf("a key of what is over began another one: %+v", h)
+				for _, first := range []string{"the ledger", "the key"} {
+					t.Run(fmt.Sprintf("ttl %v %v lived %v, %s tells first", ttl, outcome, lived, first), func(t *testing.T) {
+						c := newCluster(t, Policy{}, 1, 0)
+						k := &redisKey{c: c, ttl: ttl, seen: map[*sweeperNode]time.Duration{}}
+						p := c.talker("a", 10*time.Second)
+						p.started -= lived
+						by := ByAgent
+						say := func(state string) {
+							b := beat("a", int64((c.now.Mono-p.started)/time.Second), func(b *Beat) { b.StateText, b.Interval = []byte(state), p.every })
+							c.say(b)
+							k.set(b)
 						}
-						c.want("a", verdictOfOutcome(outcome), 1)
-					}
-					next := c.talker("a", 10*time.Second)
-					k.live(22*time.Second, next)
-					c.want("a", Running, 2)
-				})
+						k.live(2*time.Second, nil)
+						say("running")
+						if k.live(10*time.Second, nil); outcome == OutcomeLost {
+							by = BySweeper
+							k.live(110*time.Second, nil)
+						} else {
+							say("completed")
+							k.live(10*time.Second, nil)
+						}
+						c.wantRecord("a", 1, outcome, by)
+						for range 3 {
+							c.nodes[0].die()
+							k.live(17*time.Second, nil)
+							if c.nodes[0].start(); first == "the key" {
+								k.poll()
+							}
+							k.live(20*time.Second, nil)
+							if h := c.head("a"); h.Generation != 1 {
+								t.Fatalf("a key of what is over began another one: %+v", h)
+							}
+							c.want("a", verdictOfOutcome(outcome), 1)
+						}
+						next := c.talker("a", 10*time.Second)
+						k.live(22*time.Second, next)
+						c.want("a", Running, 2)
+					})
+				}
 			}
 		}
 	}
