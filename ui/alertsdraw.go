@@ -183,17 +183,17 @@ func (m *Model) drawAlert(p *painter, l *alertLine, w alertWidths) {
 	p.text(state, m.standing(a))
 }
 
-// alertSentence writes what an alert says, its first word in the colour of its
-// meaning.
+// alertSentence writes what an alert says; what stands before its session is in the
+// colour of its meaning.
 func (m *Model) alertSentence(p *painter, lead, st Style, a *watchdog.Alert) {
 	text := strings.TrimSuffix(a.Text, ".")
 	if m.pager().search != "" {
 		m.marked(p, st, text, m.pager().search)
 		return
 	}
-	if head, tail, ok := strings.Cut(text, " "); ok && a.ID != "" {
-		p.text(lead, head)
-		text = " " + tail
+	if at := strings.Index(text, " "+string(a.ID)); at > 0 && a.ID != "" {
+		p.text(lead, text[:at])
+		text = text[at:]
 	}
 	p.text(st, text)
 }

@@ -155,7 +155,7 @@ func (m *Model) eventColumns() eventWidths {
 	case m.width < 60:
 		w.name, w.word = 13, 10
 	case m.width >= longNameFrom:
-		w.name, w.word = longName+5, 22
+		w.name, w.word = longName+5, len("restarting > crash-loop")
 	}
 	if m.events.of != "" {
 		w.name = 5

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ var sizes = [][2]int{{40, 10}, {80, 24}, {120, 40}, {200, 60}}
 type shot struct {
 	name   string
 	styled bool
+	sized  bool // at every size, not at 80x24 alone
 	open   func(t *testing.T, width, height int, change ...func(*Options)) *screen
 }
 
@@ -76,7 +78,11 @@ func shots() []shot {
 	out = append(out, pageShots(local)...)
 	out = append(out, alertShots(ops, prod)...)
 	out = append(out, questionShots()...)
-	return append(out, summaryShots()...)
+	out = append(out, summaryShots()...)
+	for i := range out {
+		out[i].sized = slices.Contains(mainShots, out[i].name)
+	}
+	return out
 }
 
 // kept keeps the colours of a shot, and its ASCII.
@@ -84,6 +90,21 @@ func (s shot) kept() shot {
 	s.styled = true
 	return s
 }
+
+// mainShots are those whose colours and ASCII are kept at every size.
+var mainShots = []string{"first-view", "alerts", "events", "why", "ask-restart"}
+
+// styleName is the file of a frame with its colours.
+func styleName(shot, style string, size [2]int) string {
+	name := "style-" + shot + "-" + style
+	if size != styledSize {
+		name += fmt.Sprintf("-%dx%d", size[0], size[1])
+	}
+	return name
+}
+
+// styledSize is the one at which colours and ASCII of every kept shot are kept.
+var styledSize = [2]int{80, 24}
 
 // seen is a shot of a window after some keys.
 func seen(name string, window func() watchdog.Window, about About, keys string) shot {
@@ -172,26 +193,35 @@ func themed(theme Theme) func(*Options) { return func(o *Options) { o.Theme = th
 // without colour or symbols.
 func TestGoldenStyles(t *testing.T) {
 	for _, f := range shots() {
-		t.Run(f.name, func(t *testing.T) {
-			if f.styled {
-				themes := []Theme{ThemeDark, ThemeLight}
-				if f.name == "first-view" || f.name == "alerts" {
-					themes = append(themes, ThemeMono, ThemeContrast)
-				}
-				for _, theme := range themes {
-					golden(t, "style-"+f.name+"-"+theme.String(), strings.ReplaceAll(f.open(t, 80, 24, themed(theme)).m.frame(), "\x1b", "\\e")+"\n")
-				}
+		for _, size := range sizes {
+			if size != styledSize && !f.sized {
+				continue
 			}
-			frame := f.open(t, 80, 24, func(o *Options) { o.ASCII, o.Theme = true, ThemeNone }).m.frame()
-			for i := range len(frame) {
-				if c := frame[i]; c != '\n' && (c < 0x20 || c > 0x7e) {
-					t.Fatalf("byte %q in an ASCII frame without styles:\n%s", c, frame)
-				}
-			}
-			if f.styled {
-				golden(t, "style-"+f.name+"-ascii", frame+"\n")
-			}
-		})
+			t.Run(fmt.Sprintf("%s-%dx%d", f.name, size[0], size[1]), func(t *testing.T) { goldenStyles(t, f, size) })
+		}
+	}
+}
+
+func goldenStyles(t *testing.T, f shot, size [2]int) {
+	var themes []Theme
+	if f.styled {
+		themes = []Theme{ThemeDark, ThemeLight}
+	}
+	if size == styledSize && (f.name == "first-view" || f.name == "alerts") {
+		themes = append(themes, ThemeMono, ThemeContrast)
+	}
+	for _, theme := range themes {
+		frame := f.open(t, size[0], size[1], themed(theme)).m.frame()
+		golden(t, styleName(f.name, theme.String(), size), strings.ReplaceAll(frame, "\x1b", "\\e")+"\n")
+	}
+	frame := f.open(t, size[0], size[1], func(o *Options) { o.ASCII, o.Theme = true, ThemeNone }).m.frame()
+	for i := range len(frame) {
+		if c := frame[i]; c != '\n' && (c < 0x20 || c > 0x7e) {
+			t.Fatalf("byte %q in an ASCII frame without styles:\n%s", c, frame)
+		}
+	}
+	if f.styled {
+		golden(t, styleName(f.name, "ascii", size), frame+"\n")
 	}
 }
 
@@ -230,7 +260,9 @@ func TestGoldenFilesAreCompared(t *testing.T) {
 			used[fmt.Sprintf("%s-%dx%d", f.name, size[0], size[1])] = true
 		}
 		for _, style := range []string{"dark", "light", "ascii", "mono", "contrast"} {
-			used["style-"+f.name+"-"+style] = f.styled
+			for _, size := range sizes {
+				used[styleName(f.name, style, size)] = f.styled && (f.sized || size == styledSize)
+			}
 		}
 	}
 	files, err := filepath.Glob(filepath.Join("testdata", "*.golden"))

@@ -23,7 +23,7 @@ func (m *Model) beatsFact(d *watchdog.Detail, full bool) fact {
 	text += " " + sinceText(d.HistorySince)
 	if d.Cadence > 0 {
 		every := ", every "
-		if got > expected+1 {
+		if got > 2*expected+1 {
 			every = ", at least every "
 		}
 		text += every + age(d.Cadence) + " (" + d.CadenceFrom + ")"
