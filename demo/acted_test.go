@@ -207,9 +207,15 @@ func TestTheFleetIsSettled(t *testing.T) {
 	}
 	// The mass silence is one group, and nobody of it is settled.
 	k.until("worker-0203", 20*time.Second, "its silence", is(watchdog.Silent))
-	w, _ := k.look("worker-0203")
-	if len(w.Groups) != 1 || w.Groups[0].HeldFor == 0 {
-		t.Errorf("the groups are %+v, want one that is held", w.Groups)
+	held := func() bool { // the first to be silent is not yet a group
+		w, _ := k.look("worker-0203")
+		return len(w.Groups) == 1 && w.Groups[0].HeldFor > 0
+	}
+	for until := time.Now().Add(20 * time.Second); !held(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(until) {
+			w, _ := k.look("worker-0203")
+			t.Fatalf("the groups are %+v, want one that is held", w.Groups)
+		}
 	}
 	back := k.until("worker-0203", 25*time.Second, "its return", is(watchdog.Running))
 	if back.Generation != 1 {
