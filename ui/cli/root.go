@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -62,6 +63,15 @@ func (a *app) complain(c *cobra.Command, err error) {
 	}
 }
 
+// withUnit says what to write for a duration that is a bare number.
+func withUnit(err error) error {
+	_, bare, ok := strings.Cut(err.Error(), "time: missing unit in duration ")
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("%w; write %ss for seconds", err, strings.Trim(bare, `"`))
+}
+
 // usageError is a complaint about the arguments themselves.
 type usageError struct{ err error }
 
@@ -89,7 +99,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SilenceErrors = true
 	root.SilenceUsage = true
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{withUnit(err)} })
 	root.AddGroup(
 		&cobra.Group{ID: groupWatch, Title: "Watch:"},
 		&cobra.Group{ID: groupAsk, Title: "Ask once, for people, scripts and CI:"},

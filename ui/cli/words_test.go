@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
+	"time"
 )
 
 // A hostile balance must not push the columns behind it off every line.
@@ -14,5 +18,16 @@ func TestCreditsStayShort(t *testing.T) {
 	}
 	if got := credits(math.NaN()); got != none {
 		t.Errorf("no balance is written %q", got)
+	}
+}
+
+func TestBareDurationsAreToldTheirUnit(t *testing.T) {
+	_, err := time.ParseDuration("300")
+	err = withUnit(fmt.Errorf("invalid argument %q for %q flag: %w", "300", "--stall", err))
+	if !strings.HasSuffix(err.Error(), "; write 300s for seconds") {
+		t.Errorf("it says %v", err)
+	}
+	if other := errors.New("unknown flag: --stal"); withUnit(other) != other {
+		t.Error("another complaint was changed")
 	}
 }
