@@ -170,7 +170,15 @@ func refuse(w http.ResponseWriter, err error) {
 	if no.gone != nil {
 		body = no.gone
 	}
-	_ = json.NewEncoder(w).Encode(body) // who asked is gone
+	write(w, body)
+}
+
+// write sends an answer as people read it, without the escapes that only a web
+// page needs.
+func write(w http.ResponseWriter, body any) {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(body) // if not, who asked is gone; there is nobody to tell
 }
 
 // seenWriter remembers the status that was written.

@@ -135,6 +135,6 @@ var ErrNothingToStop = errors.New("there is nothing to stop")
 func reply(w http.ResponseWriter, code int, body any) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // who asked is gone; there is nobody to tell
+	write(w, body)
 	return nil
 }
