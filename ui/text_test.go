@@ -84,6 +84,16 @@ func TestCountsAreWrittenInOneWay(t *testing.T) {
 	}
 }
 
+func TestMeasuresAreCountedToo(t *testing.T) {
+	w := sickWindow()
+	w.Focus.Evidence.Inputs = []watchdog.Input{{Name: "loop_lag", Value: "22889", Unit: "ms", Source: "publisher", Age: sec}}
+	s := newScreen(t, w, About{Name: "prod"}, 80, 24)
+	s.press("i")
+	if frame := ansi.Strip(s.m.frame()); !strings.Contains(frame, "22,889 ms") {
+		t.Errorf("it says\n%s", frame)
+	}
+}
+
 // TestKindsOfTroubleAddUp: whatever the width, the kinds in the first line are as many
 // as need somebody, with those that were answered.
 func TestKindsOfTroubleAddUp(t *testing.T) {

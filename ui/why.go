@@ -133,6 +133,9 @@ func inputText(d *watchdog.Detail, in *watchdog.Input) string {
 	case isAge:
 		value = age(stepped(&d.Row, time.Duration(secs*float64(time.Second))))
 	case in.Unit != "" && in.Value != "":
+		if n, err := strconv.ParseInt(in.Value, 10, 64); err == nil {
+			value = count(n)
+		}
 		value += " " + in.Unit
 	}
 	text := about + value
