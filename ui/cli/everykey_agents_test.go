@@ -104,7 +104,7 @@ func marksAndQuestions(k *keyboard) {
 	k.press("expire", "X", "^ EXPIRE research-89")
 	k.answer("no", "n", "was not confirmed")
 	k.press("commands", "4", "^ COMMANDS")
-	k.press("follow", "F", "!follows")
+	k.press("follow", "F", "!following")
 	k.press("to-session", "enter", "^ IF RESTARTED|^ means ")
 	k.press("sessions", "1", table)
 }

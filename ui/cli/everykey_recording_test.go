@@ -161,7 +161,7 @@ func viewsAndTexts(k *keyboard) {
 func eventsKeys(k *keyboard) {
 	k.press("events", "3", "^ EVENTS  of all sessions")
 	k.press("down", "j", on("03:33:43Z"))
-	k.press("follow", "F", "^ EVENTS .*follows")
+	k.press("follow", "F", "^ EVENTS .*following")
 	k.press("times", "t", "!03:33:43Z")
 	k.press("times", "t", "03:33:43Z")
 	k.press("wrap", "w", "^ {40,}gone$")
