@@ -56,6 +56,7 @@ func TestCommandsOverServerWithPassword(t *testing.T) {
 
 // TestCommandsOverCluster uses one Cluster, emptied for each case.
 func TestCommandsOverCluster(t *testing.T) {
+	t.Parallel()
 	o := clusterOptions(startCluster(t))
 	keys := ledgerKeys{clusterAdmin(t, o)}
 	sourcetest.RunCommands(t, sourcetest.CommandHarness{Keeps: true, Alone: true, Serve: func(t testing.TB) sourcetest.CommandBus {

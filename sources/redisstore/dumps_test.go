@@ -37,6 +37,7 @@ func TestDumpsOverEmbeddedServer(t *testing.T) {
 }
 
 func TestDumpsOverCluster(t *testing.T) {
+	t.Parallel()
 	o := clusterOptions(startCluster(t))
 	keys := ledgerKeys{clusterAdmin(t, o)}
 	sourcetest.RunDumps(t, sourcetest.DumpHarness{Alone: true, Brief: true, Most: wire.MaxDumpKeyBytes, Serve: func(t testing.TB) sourcetest.CommandBus {
