@@ -15,8 +15,9 @@
 // Each session has a BEAT clock (age of the last beat) and a WORK clock (age of
 // the last activity). They are never mixed: an agent whose loop spins beats on
 // for ever. WORK is known if the publisher sends the age of its last activity;
-// what it did since that beat nobody knows, so a limit that passes between two
-// beats accuses it only with the next one, or when that is overdue.
+// what it did since that beat nobody knows, so a limit of less than four intervals
+// that passes between two beats accuses it only with the next one, or when that is
+// overdue.
 // A five-field producer does not; then its own word counts, and what can be seen
 // to change (task, credits, state) is shown as an estimate. If nothing visible
 // changes for the stall timeout, the session is quiet: a notice, not an

@@ -270,10 +270,14 @@ func workDeadline(f *Facts, th *Thresholds, v *View) time.Duration {
 	return untold(f, th, v, v.moved(f.Carried, f.LastBeat, f.LastWork+v.stretch(th.StallTimeout), th.Interval))
 }
 
-// untold gives a clock that beats alone can stop until the next one is due: who
-// was fine when it beat last may have worked since, and nobody could know.
+// coarseBelow is how many intervals a limit must have to be told between two beats.
+const coarseBelow = 4
+
+// untold gives a clock that beats alone can stop until the next one is due, if
+// they are rare beside its limit: who was fine when it beat last, long before it,
+// may have worked since, and nobody could know.
 func untold(f *Facts, th *Thresholds, v *View, at time.Duration) time.Duration {
-	if f.LastBeat >= at {
+	if f.LastBeat >= at || th.StallTimeout >= coarseBelow*th.Interval {
 		return at
 	}
 	after := v.stretch(silentAfter(th.Interval, 1))

@@ -202,8 +202,10 @@ func TestJudge(t *testing.T) {
 
 		"work at the limit":       {Stalled, "work over stall timeout", []change{work(5 * m), beatAgo(0)}},
 		"work just not":           {Running, "nothing speaks against it", []change{work(5*m - ns), beatAgo(0)}},
-		"work, told when fine":    {Running, "nothing speaks against it", []change{work(5*m + 36*time.Second - 2*ns), beatAgo(36*time.Second - ns)}},
-		"work, and a beat due":    {Stalled, "work over stall timeout", []change{work(5*m + 36*time.Second - ns), beatAgo(36 * time.Second)}},
+		"work, between beats":     {Stalled, "work over stall timeout", []change{work(5 * m), beatAgo(29 * time.Second)}},
+		"work just not, told old": {Running, "nothing speaks against it", []change{work(5*m - ns), beatAgo(29 * time.Second)}},
+		"work, told when fine":    {Running, "nothing speaks against it", []change{stallAfter(m), work(m + 36*time.Second - 2*ns), beatAgo(36*time.Second - ns)}},
+		"work, and a beat due":    {Stalled, "work over stall timeout", []change{stallAfter(m), work(m + 36*time.Second - ns), beatAgo(36 * time.Second)}},
 		"work, own timeout":       {Running, "nothing speaks against it", []change{work(19 * m), stallAfter(20 * m)}},
 		"work, free text":         {Stalled, "work over stall timeout", []change{work(5 * m), state("thinking"), beatAgo(0)}},
 		"work known, no change":   {Running, "nothing speaks against it", []change{work(m), changed(time.Hour)}},
@@ -418,8 +420,9 @@ func TestOverridesAndWhatThePublisherSays(t *testing.T) {
 	}
 }
 
-// Who works between its beats, well inside its limits, is never accused: what
-// happened since the last beat is not known before the next one is due.
+// Who works between its beats, well inside its limits, is never accused, be the
+// beats as rare as they like: what happened since the last one is not known before
+// the next one is due.
 func TestWhoWorksBetweenItsBeatsIsNotAccused(t *testing.T) {
 	for _, c := range []struct {
 		every, stall time.Duration
@@ -429,7 +432,8 @@ func TestWhoWorksBetweenItsBeatsIsNotAccused(t *testing.T) {
 		{30 * time.Second, 8 * time.Second, 2 * time.Second, true},
 		{30 * time.Second, 8 * time.Second, 2 * time.Second, false},
 		{30 * time.Second, 35 * time.Second, 10 * time.Second, true},
-		{30 * time.Second, 300 * time.Second, 290 * time.Second, true},
+		{30 * time.Second, 119 * time.Second, 110 * time.Second, true},
+		{30 * time.Second, 300 * time.Second, 260 * time.Second, true},
 		{30 * time.Second, 300 * time.Second, 260 * time.Second, false},
 	} {
 		r := newRig(t, Policy{}, SourceNATS)
