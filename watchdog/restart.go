@@ -161,7 +161,7 @@ func (c *RestartChain) Ended(e Exit, rules RestartRules, limits RestartLimits, r
 	case e.Failed() && c.Links >= limits.Burst:
 		c.Held = true
 		return RestartDecision{Held: true,
-			Reason: fmt.Sprintf("%d failures in a row, each within %v of its start, the last: %s; held until it is started again", c.Links, limits.Window, why)}
+			Reason: fmt.Sprintf("%d failures in a row, each within %s of its start, the last: %s; held until it is started again", c.Links, FormatLimit(limits.Window), why)}
 	}
 	return RestartDecision{Restart: true, After: limits.Backoff(max(c.Short, 1), random), Reason: why}
 }

@@ -95,6 +95,7 @@ func (a *app) bus(natsAt, redisAt int, logFile string) error {
 	p := &printer{w: a.env.Stdout}
 	p.printf("NATS   %s\nRedis  %s\n\n", natsURL, redisURL)
 	p.printf("First beat, from another window:\n  %s\nThe screen:\n  %s\n", beat, watch)
+	p.printf("It lets anybody on this machine in. To have agents stopped and restarted over it:\n  commands: {trust_loopback: true}   in the configuration of who runs them\n")
 	p.printf("Kept in memory alone; interrupt to end it.\n")
 	if p.err != nil {
 		return a.say(p.err)

@@ -107,7 +107,7 @@ func (l *storesLook) examineReaper(ctx context.Context, found *findings, id watc
 	case err != nil:
 		found.add("reaper", false, "reaper:last_run cannot be read: %v", err)
 	case !ran:
-		found.add("reaper", true, "it never ran on this Redis: no serve keeps a registry here")
+		found.add("reaper", true, "it never ran on this Redis: no serve keeps a registry here, or its first round (every %s) is still to come", spell(every))
 	default:
 		judgeReaper(found, "reaper", time.Since(at), every)
 	}
