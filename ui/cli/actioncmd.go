@@ -136,7 +136,7 @@ func (a *app) act(c *cobra.Command, f *actingFlags, words actionWords, id watchd
 			command.BootID = ""
 		}
 	}
-	if ok, err := a.confirmed(f, words, w.Focus); err != nil || !ok {
+	if ok, err := a.confirmed(f, command, words.means, w.Focus); err != nil || !ok {
 		return err
 	}
 	return a.follow(ctx, actor, f, command)
@@ -235,20 +235,29 @@ func pinned(w *watchdog.Window) bool {
 	return !onNATS || d.Sources&watchdog.SourceNATS.Set() != 0
 }
 
-// confirmed asks whoever sits at the terminal.
-func (a *app) confirmed(f *actingFlags, words actionWords, d *watchdog.Detail) (bool, error) {
-	if f.yes {
+// confirmed asks whoever sits at the terminal, unless nothing can come of it: what
+// is over is refused as that, and what is not possible is told at once.
+func (a *app) confirmed(f *actingFlags, c watchdog.Command, means string, d *watchdog.Detail) (bool, error) {
+	if f.yes || c.Generation < d.Generation {
 		return true, nil
 	}
-	if !a.env.StdoutTTY {
-		return false, &usageError{fmt.Errorf("nobody can be asked here: give --yes to %s %s %s", words.op, clean(string(d.ID)), generation(d.Generation))}
+	asked := fmt.Sprintf("%s %s %s", c.Op, clean(string(c.Session)), generation(c.Generation))
+	if why := d.Can.Not(c.Op); why != "" {
+		return false, badNews(fmt.Errorf("%s: refused: %s", asked, why))
 	}
-	a.note("%s %s %s ?", strings.ToUpper(string(words.op)), d.ID, generation(d.Generation))
-	a.note("  now   %s for %s: %s", d.Verdict, age(d.For), orNone(d.Why))
+	if !a.env.StdoutTTY {
+		return false, &usageError{fmt.Errorf("nobody can be asked here: give --yes to %s", asked)}
+	}
+	a.note("%s %s %s ?", strings.ToUpper(string(c.Op)), c.Session, generation(c.Generation))
+	now := d.Verdict.String()
+	if d.Verdict != watchdog.Running { // since when we see it run tells nothing of it
+		now += " for " + age(d.For)
+	}
+	a.note("  now   %s", now+behind(": ", d.Why))
 	if d.Task != "" {
 		a.note("  task  %s", d.Task)
 	}
-	a.note("  then  %s", words.means)
+	a.note("  then  %s", means)
 	fmt.Fprint(a.env.Stderr, "y to do it, anything else to leave it: ")
 	line, _ := bufio.NewReader(a.env.Stdin).ReadString('\n') // an end is a no
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
