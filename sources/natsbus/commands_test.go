@@ -214,3 +214,29 @@ func TestStreamsOfCommandsThatVanishAreMadeAnew(t *testing.T) {
 		t.Errorf("what was finished before was handed over %d times", n)
 	}
 }
+
+// The same while no receiver is there: what is sent then is kept for it.
+func TestCommandWaitsForItsReceiverInAStreamMadeAnew(t *testing.T) {
+	t.Parallel()
+	k := serveEmbeddedJetStream(t)
+	operator, _ := openCommands(t, natsbus.Options{URLs: []string{k.address}}, orders.Rules{TrustLoopback: true, Name: "ops"})
+	kept := func(id string) *sourcetest.Carried {
+		s := sourcetest.CarryOn(t, operator, sourcetest.CommandTo("a", id))
+		if !sourcetest.Eventually(time.Minute, func() bool { return s.Heard(watchdog.FateRequested) }) {
+			t.Errorf("%s is not kept", id)
+		}
+		return s
+	}
+	kept("before")
+	_, js := k.admin(t)
+	if err := js.DeleteStream(t.Context(), wire.CommandsStream); err != nil {
+		t.Fatal(err)
+	}
+	s := kept("after")
+	receiver, _ := openCommands(t, natsbus.Options{URLs: []string{k.address}}, orders.Rules{TrustLoopback: true, Name: "run"})
+	var d sourcetest.Desk
+	d.Receive(t, receiver, "a", sourcetest.OnlyStop(), sourcetest.Obey)
+	if a, err := s.Result(t, time.Minute); err != nil || a.Fate != watchdog.FateEffective {
+		t.Errorf("%+v, %v", a, err)
+	}
+}

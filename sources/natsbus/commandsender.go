@@ -157,8 +157,12 @@ func (s *sending) listen(ctx context.Context, conn *conn, kept bool, answers <-c
 func (s *sending) word(ctx context.Context, m *nats.Msg, kept bool, confirmed *bool) (a watchdog.Answer, over bool, err error) {
 	c := s.commands
 	if m.Header.Get("Status") == "503" { // nobody is there at all
-		if s.words.Taken() || s.breaks > 0 && time.Since(s.since) < answerFor { // or nobody is back yet
+		switch {
+		case s.words.Taken(), s.breaks > 0 && time.Since(s.since) < answerFor: // or nobody is back yet
 			return a, false, nil
+		case kept: // not even what should keep it
+			c.lookAgain()
+			return a, false, errNotConfirmed
 		}
 		return a, false, watchdog.ErrNobody
 	}
