@@ -141,6 +141,9 @@ func makeRoom(ctx context.Context, store jetstream.ObjectStore, more int64) erro
 	if s, ok := status.(*jetstream.ObjectBucketStatus); ok && s.StreamInfo().Config.MaxBytes > 0 { // whoever made it
 		most = s.StreamInfo().Config.MaxBytes
 	}
+	if more > most { // no room that could be made is enough
+		return fmt.Errorf("%d bytes are more than the object store %s may hold", more, wire.DumpsBucket)
+	}
 	total := more
 	for _, o := range kept {
 		total += int64(o.Size)

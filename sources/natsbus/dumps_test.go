@@ -241,13 +241,13 @@ func TestDumpObjectsAreNeverReplaced(t *testing.T) {
 func TestOldDumpsMakeRoom(t *testing.T) {
 	t.Parallel()
 	r := newDumpRig(t)
-	if _, err := r.js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: wire.DumpsBucket, MaxBytes: 24 << 20}); err != nil {
+	if _, err := r.js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: wire.DumpsBucket, MaxBytes: 12 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	d := sourcetest.DumpOfCommand("a", "")
-	d.Text = bytes.Repeat([]byte("x\n"), 1<<20)
+	d.Text = bytes.Repeat([]byte("x\n"), 1<<19)
 	var begun []time.Time
-	for i := range 18 { // 2 MiB each
+	for i := range 18 { // 1 MiB each
 		begun = append(begun, time.Now())
 		d.Command = "c" + string(rune('a'+i))
 		if err := r.operator.PublishDump(within(t, 60*time.Second), d); err != nil {
@@ -271,6 +271,13 @@ func TestOldDumpsMakeRoom(t *testing.T) {
 	}
 	if !newest {
 		t.Error("the newest is gone")
+	}
+	d.Text, d.Command = bytes.Repeat([]byte("x\n"), 13<<19), "long"
+	if err := r.operator.PublishDump(within(t, 60*time.Second), d); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := store.List(t.Context()); err != nil || len(after) != len(list) {
+		t.Errorf("%v, for one that is longer than the whole store %d of %d are kept", err, len(after), len(list))
 	}
 }
 
