@@ -146,11 +146,14 @@ func (r *Receiver) answerOrHandle(ctx context.Context, d *delivery, p *Parcel) {
 const skewTold = time.Minute
 
 // skew says that the sender of a command that expired has another time than who
-// keeps it; empty: it has not, or that is not known.
+// keeps it, or may have; empty: it has not, or that is not known. Nobody sends a
+// command that has expired, but it may wait until then for its bus.
 func (p *Parcel) skew(c *watchdog.Command) string {
 	switch behind := p.At.Sub(c.At); {
 	case p.At.IsZero(), c.At.IsZero(), behind.Abs() < skewTold:
 		return ""
+	case behind > 0 && p.At.Before(c.Expires.Add(skewTold)):
+		return "; it came to the bus " + behind.Round(time.Second).String() + " after it was asked for by its sender's clock: the bus was away, or the clocks differ"
 	case behind > 0:
 		return "; its sender's clock was " + behind.Round(time.Second).String() + " behind that of the bus: set the clocks"
 	default:
