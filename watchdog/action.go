@@ -392,7 +392,7 @@ func (t *Tracker) nextStep(a *action) string {
 	}
 	switch {
 	case a.Fate == FateIneffective, a.Fate == FateUndeliverable, a.Fate == FateTimedOut:
-	case a.Fate == FateRefused && a.Op == OpRestart && a.Way != "": // nobody took it
+	case a.Fate == FateRefused && a.Op == OpRestart && strings.HasPrefix(a.Detail, noSupervisor): // whoever took it knows better
 	default:
 		return ""
 	}
@@ -479,7 +479,7 @@ func (t *Tracker) seenOf(a *action, now time.Duration) (Fate, string) {
 	case begun && now-a.said > effectWithin && a.Op == OpDump:
 		return FateIneffective, "it was taken by " + cmp.Or(a.By, "its receiver") + ", and no dump came"
 	case t.unsupervised(a, r, now):
-		return FateRefused, "nobody supervises it: no receiver took it within " + FormatLimit((now - a.said).Truncate(time.Second))
+		return FateRefused, noSupervisor + ": no receiver took it within " + FormatLimit((now - a.said).Truncate(time.Second))
 	case a.Fate == FateRequested && a.afterEnd && now-a.said > hearWithin:
 		return FateUndeliverable, "no receiver answered within " + FormatLimit(hearWithin) + ", and the session has ended"
 	case a.Fate == FateRequested && a.Op != OpExpire && a.Way != "" && beats && now-a.said > hearWithin && !t.listens(r):

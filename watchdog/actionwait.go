@@ -82,6 +82,9 @@ func (t *Tracker) waitText(a *action, r *record) string {
 	return text
 }
 
+// noSupervisor begins what is said of a restart that nobody took.
+const noSupervisor = "nobody supervises it"
+
 // second is a moment of the wall clock, in UTC, to be compared with one's watch.
 func second(at int64) string { return time.Unix(0, at).UTC().Format("15:04:05Z") }
 

@@ -72,6 +72,12 @@ func TestRestartThatNobodyTakesIsRefused(t *testing.T) {
 	if a := r.wantFate("c2", FateRequested, "nobody answers"); a.Next != "expire" {
 		t.Errorf("the next step of the stop is %q, want expire", a.Next)
 	}
+	r.order("c3", OpRestart, "a", 2, "boot")
+	r.answer("c3", "a", 2, FateRequested, "kept")
+	r.answer("c3", "a", 2, FateRefused, "it is being stopped")
+	if a := r.wantFate("c3", FateRefused, "it is being stopped"); a.Next != "" {
+		t.Errorf("its receiver refused the restart, and the next step is %q", a.Next)
+	}
 
 	r = newRig(t, Policy{}, SourceNATS).acts()
 	each = r.beating("a", &up, guarded(2, "boot", all...), every(time.Second))

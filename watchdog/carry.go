@@ -159,7 +159,7 @@ func (d *carrying) fail() {
 	case d.taken.Load(): // what we see of its target tells the rest
 		d.o.tell(d.c, FateAcknowledged, "it was taken, and its result cannot be read: "+err.Error(), way)
 	case errors.Is(err, ErrNobody) && d.c.Op == OpRestart:
-		d.o.tell(d.c, FateRefused, "nobody supervises it", way)
+		d.o.tell(d.c, FateRefused, noSupervisor, way)
 	case errors.Is(err, ErrNobody):
 		d.o.tell(d.c, FateUndeliverable, ErrNobody.Error(), way)
 	default:
