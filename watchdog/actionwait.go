@@ -71,8 +71,10 @@ func (t *Tracker) waitText(a *action, r *record) string {
 	case r.flags&flagUnheard != 0:
 		text += "; no beat of it was heard here"
 	case r.lastBeat == never:
-	case a.waits == waitsSilent:
+	case a.waits == waitsSilent, r.flags&flagAgeUnknown != 0:
 		text += "; no beat since " + second(t.instantAt(r.lastBeat).Wall)
+	case r.flags&flagAgeEstimated != 0: // not the moment at which we found its key
+		text += "; last beat ~" + second(t.instantAt(r.lastBeat-t.store.sideOf(r).estimatedAge).Wall)
 	default:
 		text += "; last beat " + second(t.instantAt(r.lastBeat).Wall)
 	}

@@ -50,6 +50,21 @@ func TestWhatIsKnownOfACommandThatNobodyAnswersIsTold(t *testing.T) {
 	}
 }
 
+// A key that we find says when we found it, not when its producer beat.
+func TestWhenAKeyThatWasFoundBeatIsToldAsWhatIsKnownOfIt(t *testing.T) {
+	for words, found := range map[string]func(*Beat){
+		"; last beat ~07:59:20Z": func(b *Beat) { b.AgeKind, b.Age = AgeEstimated, 40*time.Second },
+		"; no beat since 08:00:": func(b *Beat) { b.AgeKind = AgeUnknown },
+	} {
+		r := newRig(t, Policy{}, SourceRedis).acts()
+		r.send(beat("a", 10, guarded(2, "boot", OpStop), found, func(b *Beat) { b.Source = SourceRedis }))
+		r.order("c1", OpStop, "a", 2, "boot")
+		r.answer("c1", "a", 2, FateRequested, "kept")
+		r.run(takenWithin+2*tickLength, nil)
+		r.wantFate("c1", FateRequested, "nobody answers", words)
+	}
+}
+
 // A restart of a runner that was killed waits for nobody; a stop does, and so does a
 // restart of one that may be slow.
 func TestRestartThatNobodyTakesIsRefused(t *testing.T) {
