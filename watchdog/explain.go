@@ -191,7 +191,7 @@ func silentText(f *Facts, th *Thresholds, v *View, now time.Duration) string {
 	}
 	s := decideSettle(f, th, v, now)
 	switch short := s.inShort(f, v); {
-	case f.Held != "":
+	case f.Held != "" && !neverByItself(s.waits): // a release would not settle it either
 		return text + ", HELD"
 	case short != "":
 		return text + "; " + short
@@ -361,7 +361,7 @@ func possible(d *decision, f *Facts, th *Thresholds, v *View, now time.Duration)
 func lostForecast(f *Facts, th *Thresholds, v *View, now time.Duration) []Forecast {
 	s := decideSettle(f, th, v, now)
 	switch {
-	case f.Held != "":
+	case f.Held != "" && !neverByItself(s.waits):
 		return []Forecast{{Lost, -1, "not while held: " + f.Held}}
 	case s.at == forever && s.waits == waitsCadence:
 		return []Forecast{{Silent, -1, "nothing arrives; with unknown cadence it is never lost by itself"}}

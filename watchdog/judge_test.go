@@ -371,6 +371,14 @@ func TestSilenceSaysWhenAndByWhomItIsSettled(t *testing.T) {
 		{"nobody", "2 beats missed; nobody here sweeps", "nobody here sweeps", func(*scene) {}},
 		{"unknown cadence", "2 beats missed; cadence unknown, never lost by itself", "never lost by itself", interval(30*time.Second, fromPolicy)},
 		{"held", "2 beats missed, 1 of 400, HELD", "held: why", func(s *scene) { s.f.Group, s.f.Held = 400, "why" }},
+		{"held with those that are settled", "2 beats missed, 1 of 400; cadence unknown, never lost by itself", "never lost by itself", func(s *scene) {
+			interval(30*time.Second, fromPolicy)(s)
+			s.f.Group, s.f.Held = 400, "why"
+		}},
+		{"held, by Redis alone", "2 beats missed, 1 of 400; seen by Redis alone, never lost by itself", "never lost by itself", func(s *scene) {
+			s.f.Carried, s.f.LeaseGone = SourceRedis.Set(), never
+			s.f.Group, s.f.Held = 400, "why"
+		}},
 	} {
 		s := newScene()
 		for _, is := range append(silent[:2:2], c.are) {

@@ -219,7 +219,7 @@ func obstacle(f *Facts, v *View) string {
 // inShort is what stands in the way, for a line of a table.
 func (s *settling) inShort(f *Facts, v *View) string {
 	switch {
-	case f.Held != "":
+	case f.Held != "" && !neverByItself(s.waits):
 		return "HELD"
 	case s.waits == "" || v.Sweeper == "":
 		return s.waits
