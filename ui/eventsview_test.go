@@ -223,4 +223,8 @@ func TestEventsStandInTheOrderOfTheirTimes(t *testing.T) {
 			t.Errorf("after %q the number is told: %v", keys, told)
 		}
 	}
+	w.Events = w.Events[2:3]
+	if frame := ansi.Strip(newScreen(t, w, About{Name: "prod"}, 200, 60).m.frame()); !strings.Contains(frame, "nothing happened since we watch") {
+		t.Errorf("where a number is all that was told:\n%s", frame)
+	}
 }

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	tea "charm.land/bubbletea/v2"
@@ -89,15 +90,15 @@ func (m *Model) wholePane(width int) [][]byte {
 	p.rule(m.styles.Dim, m.glyphs.Rule, width)
 	p.line()
 	latest := newestFirst(m.window.Events)
+	latest = slices.DeleteFunc(latest, func(t watchdog.Transition) bool { return t.Kind == watchdog.EventNumbered }) // no news to who looks at verdicts
+	nothing := len(latest) == 0
 	if m.window.AskSeq < m.events.seq {
 		latest = nil // they are still those of the events view
 	}
 	for i := range latest {
-		if latest[i].Kind != watchdog.EventNumbered { // no news to who looks at verdicts
-			m.drawTransition(p, &latest[i])
-		}
+		m.drawTransition(p, &latest[i])
 	}
-	if len(m.window.Events) == 0 {
+	if nothing {
 		p.text(m.styles.Dim, " nothing happened since we watch")
 		p.line()
 	}
