@@ -235,8 +235,8 @@ func (t *Tracker) ofHead(r *record, sd *side, b *Beat, start time.Duration) bool
 	return sd != nil && sd.terminal.involuntary() && after < startWanders
 }
 
-// startWanders is by how much less than two of them estimates of one start differ:
-// uptimes are whole seconds, and beats are some time on their way.
+// startWanders is by less than which two estimates of one start differ: uptimes are
+// whole seconds, and beats are some time on their way.
 const startWanders = 2 * time.Second
 
 // ended reports whether the head is over: by its own word, or by a terminal

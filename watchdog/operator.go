@@ -27,8 +27,8 @@ type OperatorConfig struct {
 	// Evidence is what the record of an end that was asked for keeps, as JSON;
 	// nil: nothing.
 	Evidence func(ID) []byte
-	// Released runs the release hooks of an expired session and tells how they
-	// ended; nil: there are none.
+	// Released runs the release hook of an expired session and tells how it ended,
+	// or that there is none; nil: nothing is told.
 	Released func(context.Context, Record) string
 
 	Name  string // who we are in results: "serve@eu1-01/812"

@@ -113,8 +113,8 @@ func (r *receiver) pass(ctx context.Context) error {
 	return nil
 }
 
-// giveBack lets others have at once what came while we were told to end, as if it
-// had never been delivered.
+// giveBack lets others have at once what came while we were told to end, or could
+// not be judged, as if it had never been delivered.
 func (r *receiver) giveBack(ctx context.Context, got []redis.XMessage) error {
 	if len(got) == 0 {
 		return nil

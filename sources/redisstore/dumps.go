@@ -46,8 +46,8 @@ func (c *Commands) PublishDump(ctx context.Context, d wire.Dump) error {
 			return cl.Set(ctx, key, value, wire.DumpKeyHold).Err()
 		})
 	}
-	// Two who write the same dump write other bytes
-	// at worst, which its reader finds out.
+	// Two who write the same dump write other bytes at worst, which its reader finds
+	// out.
 	part := key + dumpPart
 	steps := []func(context.Context, *client) error{func(ctx context.Context, cl *client) error {
 		return cl.Set(ctx, part, value[:dumpPiece], wire.DumpKeyHold).Err()

@@ -180,9 +180,10 @@ func (t *Terminal) Input() *Input { return t.in }
 // was meant for us. Nothing is drawn any more until a suspended program resumes.
 //
 // It waits for nobody but the terminal: at most a tenth of a second for one that
-// takes nothing, and half a second for one that owes answers. Calling it again, from anywhere, does nothing. It is the hook
-// for a watchdog that is about to end the process. In the background it leaves
-// the terminal alone: it belongs to someone else then.
+// takes nothing, and half a second for one that owes answers. Calling it again,
+// from anywhere, does nothing. It is the hook for a watchdog that is about to end
+// the process. In the background it leaves the terminal alone: it belongs to
+// someone else then.
 func (t *Terminal) Restore() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
