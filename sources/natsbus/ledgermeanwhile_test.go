@@ -21,8 +21,7 @@ import (
 // detour is a way to a server on which something happens after the server has
 // answered a question, and before that answer arrives.
 type detour struct {
-	net.Listener
-	to string
+	address string
 
 	mu    sync.Mutex
 	word  string // in the question
@@ -33,21 +32,8 @@ type detour struct {
 
 func newDetour(t *testing.T, to string) *detour {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	d := &detour{Listener: l, to: to}
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go d.carry(near)
-		}
-	}()
+	d := &detour{}
+	d.address = sourcetest.StartWay(t, to, d.carry)
 	return d
 }
 
@@ -81,13 +67,7 @@ func (d *detour) asks(sent []byte) func([]byte) []byte {
 	return then
 }
 
-func (d *detour) carry(near net.Conn) {
-	defer func() { _ = near.Close() }()
-	far, err := net.Dial("tcp", d.to)
-	if err != nil {
-		return
-	}
-	defer func() { _ = far.Close() }()
+func (d *detour) carry(near, far net.Conn) {
 	due := make(chan func([]byte) []byte, 1)
 	go func() {
 		defer func() { _ = near.Close() }()
@@ -130,7 +110,7 @@ func rivals(t *testing.T) (way *detour, l *natsbus.Ledger, rival watchdog.Ledger
 	t.Helper()
 	k := serveEmbeddedJetStream(t)
 	way = newDetour(t, k.address)
-	l, _ = openLedger(t, natsbus.Options{URLs: []string{way.Addr().String()}}, natsbus.LedgerOptions{})
+	l, _ = openLedger(t, natsbus.Options{URLs: []string{way.address}}, natsbus.LedgerOptions{})
 	rival, _ = k.Open(t)
 	return way, l, rival
 }
@@ -241,7 +221,7 @@ func TestWatcherThatIsFasterThanTheStreamLooksAgain(t *testing.T) {
 	k := serveEmbeddedJetStream(t)
 	way := newDetour(t, k.address)
 	writer, _ := openBoard(t, natsbus.Options{URLs: []string{k.address}})
-	watcher, _ := openBoard(t, natsbus.Options{URLs: []string{way.Addr().String()}})
+	watcher, _ := openBoard(t, natsbus.Options{URLs: []string{way.address}})
 	watcher.ReconcileEvery(time.Hour)
 	if err := writer.Put(within(t, time.Minute), ackOf("a#1/stalled", "ops1")); err != nil {
 		t.Fatal(err)

@@ -18,39 +18,19 @@ import (
 // cutter is a way to a server that breaks right after a write has gone through:
 // the server has it, and its answer is lost.
 type cutter struct {
-	net.Listener
-	to    string
-	after atomic.Pointer[string] // cut when this has gone through; nil: never
-	cuts  atomic.Int32
+	address string
+	after   atomic.Pointer[string] // cut when this has gone through; nil: never
+	cuts    atomic.Int32
 }
 
 func newCutter(t *testing.T, to string) *cutter {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	c := &cutter{Listener: l, to: to}
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go c.carry(near)
-		}
-	}()
+	c := &cutter{}
+	c.address = sourcetest.StartWay(t, to, c.carry)
 	return c
 }
 
-func (c *cutter) carry(near net.Conn) {
-	defer func() { _ = near.Close() }()
-	far, err := net.Dial("tcp", c.to)
-	if err != nil {
-		return
-	}
-	defer func() { _ = far.Close() }()
+func (c *cutter) carry(near, far net.Conn) {
 	var mute atomic.Bool
 	answered := make(chan struct{})
 	go func() {
@@ -99,7 +79,7 @@ func TestWriteWhoseAnswerIsLostIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	k := serveRealJetStream(t, sourcetest.RealBinary(t, "nats-server"))
 	way := newCutter(t, k.address)
-	l, _ := openLedger(t, natsbus.Options{URLs: []string{way.Addr().String()}}, natsbus.LedgerOptions{})
+	l, _ := openLedger(t, natsbus.Options{URLs: []string{way.address}}, natsbus.LedgerOptions{})
 	checked(t, l)
 	rival, _ := k.Open(t)
 	checked(t, rival)

@@ -97,38 +97,18 @@ func TestWhatNoAnswerCameToIsDoneAgain(t *testing.T) {
 
 // strangersWay is a way to a server on which some strangers are never answered.
 type strangersWay struct {
-	net.Listener
-	to      string
+	address string
 	ignored atomic.Int32 // so many more of them
 }
 
 func newStrangersWay(t *testing.T, to string) *strangersWay {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	w := &strangersWay{Listener: l, to: to}
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go w.carry(near)
-		}
-	}()
+	w := &strangersWay{}
+	w.address = sourcetest.StartWay(t, to, w.carry)
 	return w
 }
 
-func (w *strangersWay) carry(near net.Conn) {
-	defer func() { _ = near.Close() }()
-	far, err := net.Dial("tcp", w.to)
-	if err != nil {
-		return
-	}
-	defer func() { _ = far.Close() }()
+func (w *strangersWay) carry(near, far net.Conn) {
 	go func() {
 		defer func() { _ = near.Close() }()
 		pour(far, near, nil)
@@ -165,7 +145,7 @@ func TestACommandWaitsUntilItIsKnownWhoMayComeIn(t *testing.T) {
 	s := startReal(t, "requirepass "+adminSecret)
 	s.password = adminSecret
 	way := newStrangersWay(t, s.Address())
-	o := fast(way.Addr().String())
+	o := fast(way.address)
 	o.Password = adminSecret
 	receiver, _ := openCommands(t, o, orders.Rules{Name: "run"})
 	operator, _ := openCommands(t, o, orders.Rules{Name: "ops"})
