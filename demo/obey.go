@@ -76,9 +76,11 @@ func (t *troupe) obey(ctx context.Context, i int32, box mailbox, d watchdog.Deli
 		return
 	}
 	if did.dump != nil {
-		if err := box.PublishDump(ctx, *did.dump); err != nil {
+		sending, cancel := context.WithTimeout(ctx, answerWithin)
+		if err := box.PublishDump(sending, *did.dump); err != nil {
 			did.fate, did.detail = watchdog.FateIneffective, "the dump could not be sent: "+err.Error()
 		}
+		cancel()
 	}
 	wait := time.NewTimer(did.after)
 	defer wait.Stop()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -180,7 +181,7 @@ func (p *Publisher) publishNow(ctx context.Context, subject string, payload []by
 	if _, _, err := c.roundTrip(ctx, answerWithin); err != nil {
 		return fmt.Errorf("%s: %s; whether it was sent is not known", c.server.display, reason(err))
 	}
-	if err := c.nc.LastError(); err != before && errors.Is(err, nats.ErrPermissionViolation) {
+	if err := c.nc.LastError(); err != before && errors.Is(err, nats.ErrPermissionViolation) && strings.EqualFold(deniedWhat(err), "publish to "+subject) {
 		return fmt.Errorf("%s: %s; ask its operator for the permission to publish there", c.server.display, netreason.Short(err.Error()))
 	}
 	if id := subject != wire.PingSubject; id {
