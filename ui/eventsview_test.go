@@ -228,3 +228,22 @@ func TestEventsStandInTheOrderOfTheirTimes(t *testing.T) {
 		t.Errorf("where a number is all that was told:\n%s", frame)
 	}
 }
+
+// TestEventsOfOneSecondStandAsTheyWereTold: a session that began is not new again
+// above its own first verdict.
+func TestEventsOfOneSecondStandAsTheyWereTold(t *testing.T) {
+	second := at.Truncate(time.Second)
+	moment := func(after time.Duration) watchdog.Instant {
+		return watchdog.Instant{Wall: second.Add(after).UnixNano()}
+	}
+	told := []watchdog.Transition{ // the newest first
+		{ID: "s", To: watchdog.Running, At: moment(100 * time.Millisecond)},
+		{ID: "s", To: watchdog.Unknown, New: true, At: moment(900 * time.Millisecond)},
+		{ID: "s", To: watchdog.Stopped, At: moment(-time.Millisecond)},
+	}
+	for i, e := range newestFirst(told) {
+		if e != told[i] {
+			t.Errorf("%d: %v, told %v", i, e.To, told[i].To)
+		}
+	}
+}

@@ -117,10 +117,14 @@ func (e *eventsSeen) merge() {
 }
 
 // newestFirst orders events by when they began: they are told when they are noticed,
-// which may be later, and a list whose times go back and forth is not believed.
+// which may be later, and a list whose times go back and forth is not believed. Those
+// of one second stay as they were told: what is first heard of a session and what its
+// beat says have begins of their own, the second often a moment before the first.
 func newestFirst(lists ...[]watchdog.Transition) []watchdog.Transition {
 	out := slices.Concat(lists...)
-	slices.SortStableFunc(out, func(a, b watchdog.Transition) int { return cmp.Compare(b.At.Wall, a.At.Wall) })
+	slices.SortStableFunc(out, func(a, b watchdog.Transition) int {
+		return cmp.Compare(b.At.Wall/int64(time.Second), a.At.Wall/int64(time.Second))
+	})
 	return out
 }
 
