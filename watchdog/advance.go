@@ -11,7 +11,16 @@ const (
 	healthStep = 10 * time.Second
 	// suspendGap is by how much the boot clock must run ahead in one step to be a suspend.
 	suspendGap = time.Second
+	// drainWithin is how long after we were stopped what waited for us may come in.
+	drainWithin = 2 * time.Second
 )
+
+// sleep is when we were stopped last.
+type sleep struct {
+	from  time.Duration // Mono
+	least time.Duration // what of it the monotonic clock did not count
+	until time.Duration // Mono; what came meanwhile has been read by then
+}
 
 // A beat that tells nothing but its age is worth a look only if that age is seen
 // to change: healthy ages are shown in steps of freshGrain. A fleet that beats
@@ -185,11 +194,13 @@ func (t *Tracker) advance(now Instant, late time.Duration) {
 	t.now = now
 	if slept > suspendGap {
 		t.suspended += slept
+		t.sleep = sleep{now.Mono, slept, now.Mono + drainWithin}
 		t.ownBlindness(now.Mono, now.Mono)
 		t.changes++
 	}
 	if late > stopTick {
 		t.ownBlindness(now.Mono-late, now.Mono)
+		t.sleep = sleep{now.Mono - late, 0, now.Mono + drainWithin}
 	}
 	t.updateHealth(now.Mono, late)
 	if t.updateSight(now.Mono) {

@@ -153,6 +153,9 @@ func (t *Tracker) executionByStart(r *record, sd *side, b *Beat, otherBoot bool)
 		return placeNew // what we had was a key of unknown age, left by an older execution
 	}
 	start := b.started()
+	if !ended(r, sd) || sd != nil && sd.terminal.involuntary() {
+		start -= t.overslept(b) // who goes on is no new run because we read of it late
+	}
 	if b.AgeKind == AgeUnknown {
 		start -= t.policy.RedisTTL // it may be that much older than it looks
 	}
@@ -208,6 +211,21 @@ func (t *Tracker) surelyStarted(b *Beat) (start time.Duration, ok bool) {
 		return b.started() - t.policy.RedisTTL, true // of a producer that asks for twice as much
 	}
 	return b.started(), true
+}
+
+// overslept is by how much a beat may be older than it looks because it waited for
+// us: what came while we were stopped is read at once after that, as if it had been
+// sent then.
+func (t *Tracker) overslept(b *Beat) time.Duration {
+	switch since := b.Received - t.ticked.Mono; {
+	case b.AgeKind != AgeExact, b.Generation != 0, len(b.BootID) > 0:
+		return 0
+	case since > stopTick+tickLength:
+		return since // read before the tick that will say so
+	case b.Received < t.sleep.until:
+		return max(b.Received-t.sleep.from, t.sleep.least)
+	}
+	return 0
 }
 
 // ofHead reports whether a beat whose start seems to lie after the last beat

@@ -152,6 +152,7 @@ func (l *line) next() {
 func (l *line) hand(s sent, src Source, at time.Duration) Row {
 	b := s.beat(l.id, src, at)
 	b.ID, b.Received = []byte(l.session), l.base+at
+	l.tr.ticked.Mono = b.Received // nobody was stopped
 	l.tr.ApplyBeats([]Beat{b})
 	n, _ := l.tr.store.find(b.ID)
 	v := l.tr.view()

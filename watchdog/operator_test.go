@@ -185,6 +185,40 @@ func TestKeyThatComesBackWithANewExecution(t *testing.T) {
 	}
 }
 
+// What waited for us while we were stopped comes at once, as if it had been sent
+// now: who goes on is no new execution because of that, whether it is read before
+// the tick that tells of our lateness or after it.
+func TestBeatsThatWaitedForUsAreNoNewExecution(t *testing.T) {
+	for _, tickFirst := range []bool{false, true} {
+		r := newRig(t, Policy{}, SourceNATS)
+		up := int64(0)
+		each := func() { up++; r.send(beat("a", up)) }
+		r.run(20*time.Second, each)
+		const stopped = 70 * time.Second
+		r.at.Mono, r.at.Boot, r.at.Wall = r.at.Mono+stopped, r.at.Boot+stopped, r.at.Wall+int64(stopped)
+		tick := func() { r.tr.Apply(Ticked{Now: r.at, Late: stopped - tickLength}) }
+		if tickFirst {
+			tick()
+		}
+		for range stopped / time.Second {
+			each()
+		}
+		if !tickFirst {
+			tick()
+		}
+		r.run(10*time.Second, each)
+		if d := r.want("a", Running); d.Watched < 90*time.Second {
+			t.Errorf("tick first %v: a new execution, watched for %v", tickFirst, d.Watched)
+		}
+		r.run(5*time.Second, nil)
+		up = 0
+		r.run(5*time.Second, each)
+		if d := r.want("a", Running); d.Watched > 10*time.Second {
+			t.Errorf("tick first %v: its next run is taken for the one before, watched for %v", tickFirst, d.Watched)
+		}
+	}
+}
+
 // Beats that come while a tick is late are no suspend of the machine.
 func TestLateTickIsNoSuspend(t *testing.T) {
 	r := newRig(t, Policy{}, SourceNATS)

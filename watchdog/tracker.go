@@ -57,6 +57,7 @@ type Tracker struct {
 	shed          uint64
 	late          uint64
 	suspended     time.Duration
+	sleep         sleep
 	newIn         time.Duration // second in which newCount counts
 	newCount      int
 
