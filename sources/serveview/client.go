@@ -3,6 +3,7 @@ package serveview
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -59,6 +61,9 @@ func NewClient(o ClientOptions) (*Client, error) {
 		}
 		return c, nil
 	}
+	if _, _, err := net.SplitHostPort(o.Address); err == nil && !strings.ContainsAny(o.Address, `/\`) {
+		return nil, fmt.Errorf("%q is not the address of a serve without its scheme; give http://%s or https://%s", o.Address, o.Address, o.Address)
+	}
 	if o.Address == "" || strings.Contains(o.Address, "://") {
 		return nil, fmt.Errorf("%q is not the address of a serve; give the path of its socket, http://host:port or https://host:port", o.Address)
 	}
@@ -97,7 +102,7 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("%w (%s): %s", ErrNoServe, c.o.Address, netreason.Network(err))
+		return nil, fmt.Errorf("%w (%s): %s", ErrNoServe, c.o.Address, unreachable(err))
 	}
 	if res.StatusCode < 300 {
 		return res, nil
@@ -115,6 +120,14 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 		said.Error = "it answered " + res.Status
 	}
 	return nil, fmt.Errorf("the serve at %s: %s", c.o.Address, netreason.Short(said.Error))
+}
+
+// unreachable says why nothing answers, in few words.
+func unreachable(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "there is no such socket"
+	}
+	return cmp.Or(netreason.Network(err), netreason.TLS(err), netreason.Short(err.Error()))
 }
 
 func (c *Client) json(ctx context.Context, method, path string, body, into any) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math"
 	"net"
 	"net/http"
@@ -401,13 +402,26 @@ func TestReleaseNeedsAReason(t *testing.T) {
 }
 
 func TestAddressesOfAServe(t *testing.T) {
-	for address, ok := range map[string]bool{"/tmp/x.sock": true, "http://127.0.0.1:7077": true, "": false, "https://a:b@h": false, "ftp://h": false} {
+	for address, ok := range map[string]bool{"/tmp/x.sock": true, "http://127.0.0.1:7077": true, "": false, "https://a:b@h": false, "ftp://h": false, "127.0.0.1:7077": false, "[::1]:7077": false, "./a:1": true} {
 		if _, err := NewClient(ClientOptions{Address: address}); (err == nil) != ok {
 			t.Errorf("%q: %v", address, err)
 		}
 	}
-	c, _ := NewClient(ClientOptions{Address: filepath.Join(t.TempDir(), "none.sock")})
-	if _, err := c.About(context.Background()); err == nil || !strings.Contains(err.Error(), "no serve answers") {
-		t.Errorf("%v", err)
+	unknown := httptest.NewTLSServer(http.NotFoundHandler())
+	defer unknown.Close()
+	unknown.Config.ErrorLog = log.New(io.Discard, "", 0)
+	for address, why := range map[string]string{
+		filepath.Join(t.TempDir(), "none.sock"): "there is no such socket",
+		"http://127.0.0.1:1":                    "refused",
+		unknown.URL:                             "signed by an unknown authority",
+	} {
+		c, err := NewClient(ClientOptions{Address: address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.About(context.Background()); !errors.Is(err, ErrNoServe) || !strings.HasSuffix(err.Error(), why) {
+			t.Errorf("%q: %v, want %q", address, err, why)
+		}
+		c.Close()
 	}
 }

@@ -135,7 +135,7 @@ func printSession(w io.Writer, d *watchdog.Detail) error {
 // headline names a session and its verdict.
 func headline(d *watchdog.Detail) string {
 	text := fmt.Sprintf("%s %s  %s", clean(string(d.ID)), generation(d.Generation), d.Verdict)
-	if d.For >= 0 {
+	if d.For >= 0 && d.Verdict != watchdog.Running { // since when we see it run tells nothing of it
 		text += " for " + age(d.For)
 	}
 	return text
