@@ -254,8 +254,12 @@ func (as *alerts) tally(a *alert, by int) {
 // closeAlert takes away an alert whose cause is gone. What answered it must not
 // answer the next one.
 func (t *Tracker) closeAlert(a *alert) {
-	if n := t.noteOn(a); n != nil && n.Kind != NoteMute {
+	// Of an execution there are two if one was written before it had a number.
+	for n := t.noteOn(a); n != nil && n.Kind != NoteMute; n = t.noteOn(a) {
 		t.endNote(n)
+		if a.cause == CauseGroup {
+			break // the next is of another silence
+		}
 	}
 	t.dropAlert(a)
 }

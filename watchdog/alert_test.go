@@ -116,10 +116,11 @@ func TestAStallIsOneAlertThatIsToldOnce(t *testing.T) {
 }
 
 // TestWhatAnsweredOneEpisodeDoesNotAnswerTheNext: not even when the next one begins
-// at once, and nobody who may clear the note off the board looks.
+// at once, and nobody who may clear the note off the board looks; nor does one that
+// was written before the execution had a number, and answered by another since.
 func TestWhatAnsweredOneEpisodeDoesNotAnswerTheNext(t *testing.T) {
 	says := func(s State) func(*Beat, int64) {
-		return func(b *Beat, _ int64) { b.State, b.StateText = s, []byte(s.String()) }
+		return func(b *Beat, _ int64) { b.State, b.StateText, b.Generation = s, []byte(s.String()), 3 }
 	}
 	for _, kind := range []NoteKind{NoteAck, NoteSnooze} {
 		r := newRig(t, Policy{}, SourceNATS)
@@ -130,7 +131,9 @@ func TestWhatAnsweredOneEpisodeDoesNotAnswerTheNext(t *testing.T) {
 		if kind == NoteSnooze {
 			answer.Until = answer.At.Add(time.Hour)
 		}
-		r.say(answer)
+		early := ackOf(r.one())
+		early.Key, early.At = sessionKey("job", 0, CauseStalled), answer.At.Add(-time.Second)
+		r.say(early, answer)
 		if a := r.one(); a.Standing == AlertOpen {
 			t.Fatalf("%v: %+v", kind, a)
 		}
@@ -138,7 +141,7 @@ func TestWhatAnsweredOneEpisodeDoesNotAnswerTheNext(t *testing.T) {
 		if v := r.alerts(); v.Total != 0 {
 			t.Fatalf("%v: it recovered: %+v", kind, v.List)
 		}
-		r.say(answer) // it stands there still
+		r.say(early, answer) // they stand there still
 		r.wantTold("STALLED job")
 		r.worker("job", 10*time.Second, says(StateStalled))
 		if a := r.one(); a.Standing != AlertOpen {
